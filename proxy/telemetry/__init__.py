@@ -1,0 +1,105 @@
+"""What the proxy says about itself: one frozen record an exchange, read by metrics, log and trace.
+
+`Telemetry` is the only thing the layers above hold. It knows nothing of HTTP and of no other part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from prometheus_client import CollectorRegistry
+
+from proxy.telemetry import log
+from proxy.telemetry.exposition import render
+from proxy.telemetry.labels import Labels
+from proxy.telemetry.log import ExchangeLog
+from proxy.telemetry.metrics import Metrics
+from proxy.telemetry.record import (
+    Edited,
+    Exchange,
+    Outcome,
+    PathKind,
+    Prices,
+    Stage,
+    SummaryResult,
+    SummaryRun,
+    Timing,
+    Tokens,
+    Usage,
+)
+from proxy.telemetry.settings import TelemetrySettings
+from proxy.telemetry.trace import NO_TRACING, ExchangeSpan, Tracing, tracing
+
+__all__ = [
+    "NO_TRACING",
+    "Edited",
+    "Exchange",
+    "ExchangeSpan",
+    "Outcome",
+    "PathKind",
+    "Prices",
+    "Stage",
+    "SummaryResult",
+    "SummaryRun",
+    "Telemetry",
+    "TelemetrySettings",
+    "Timing",
+    "Tokens",
+    "Tracing",
+    "Usage",
+    "open_telemetry",
+]
+
+
+class Telemetry:
+    """Metrics, log and trace of one process. `metrics` and `trace` are used directly where no record is."""
+
+    def __init__(
+        self, registry: CollectorRegistry, metrics: Metrics, lines: ExchangeLog, trace: Tracing
+    ) -> None:
+        self._registry = registry
+        self.metrics = metrics
+        self.log = lines
+        self.trace = trace
+
+    def observe(self, exchange: Exchange, span: ExchangeSpan | None = None) -> None:
+        """Every exchange ends here, once: count it, write its line, close its span."""
+        self.metrics.observe(exchange)
+        self.log.exchange(exchange)
+        if span is not None:
+            span.end(exchange)
+
+    def background_run(self, run: SummaryRun) -> None:
+        """A summary no request waited for was made, or was not."""
+        self.metrics.summary_run(run)
+        self.log.summary_run(run)
+
+    def admit(self, models: Iterable[str]) -> None:
+        """These names are configured, or an upstream lists them: they may be label values."""
+        for model in models:
+            self.metrics.labels.admit(model)
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """Body and content type of `/metrics` for a scraper that accepts `accept`."""
+        return render(self._registry, accept)
+
+    def close(self) -> None:
+        """Send the spans still waiting; blocks for seconds at most."""
+        self.trace.close()
+
+
+def open_telemetry(
+    settings: TelemetrySettings,
+    *,
+    version: str = "",
+    models: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> Telemetry:
+    """Set up this process's log and return its telemetry, with a registry of its own. `models` are the names
+    that are configured without a glob. Raises ConfigError when traces are on and the extra is missing.
+    """
+    trace = tracing(settings, version)
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, Labels(models), version)
+    return Telemetry(registry, metrics, log.configure(settings, stream), trace)

@@ -1,0 +1,26 @@
+"""What an operator may set about logs and traces. Metrics have no settings: they are always on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["auto", "json", "pretty"]
+
+
+class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[telemetry]`. `log_format = "auto"` is pretty on a terminal and JSON lines elsewhere.
+
+    Traces are off by default and need the `otel` extra. An empty `otlp_endpoint` leaves the choice to the
+    standard OTEL_EXPORTER_OTLP_* variables. `trace_share` is the share of exchanges traced when the caller
+    did not decide (its `traceparent` wins).
+    """
+
+    log_level: Level = "info"
+    log_format: Format = "auto"
+    traces: bool = False
+    otlp_endpoint: str = ""
+    service_name: str = "trimtab"
+    trace_share: Annotated[float, Meta(ge=0, le=1)] = 1.0
