@@ -1,0 +1,148 @@
+"""Deciding: from a history, a policy and a budget to a plan. Pure; nothing is fetched, changed or awaited here.
+
+The planner replays the history (see `replay`): at every boundary at which a request once was made, and at the end,
+it runs the stages below in their order, each only if the one before was not enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Raw
+
+from proxy.context import stages
+from proxy.context.edits import Breakdown, Gap, Plan, Segment
+from proxy.context.policy import Policy
+from proxy.context.replay import State
+from proxy.context.texts import ANNOUNCEMENT
+from proxy.context.turns import SYSTEM_ROLES, boundaries
+from proxy.context.views import Memo, View, text_tokens
+
+ANNOUNCEMENT_TOKENS = text_tokens(ANNOUNCEMENT)
+
+# The order is the design.
+STAGES: tuple[Callable[[State], None], ...] = (
+    stages.truncate,  # a scrape or a file dump costs most and is missed least
+    stages.clear,  # old tool results can be had again by running the tool
+    stages.summarize,  # what was said is kept in fewer words, where there is a model to do it
+    stages.drop,  # or it goes, the oldest first
+    stages.squeeze,  # what must stay shares what is left
+    stages.shed,  # and before anything is refused, everything but the question goes
+)
+
+
+class History(tuple[Sequence[bytes | Raw], Sequence[View], int]):
+    """Messages, their views, and the tokens of what else the model reads (tools, response format)."""
+
+    __slots__ = ()
+
+    @property
+    def raws(self) -> Sequence[bytes | Raw]:
+        return self[0]
+
+    @property
+    def views(self) -> Sequence[View]:
+        return self[1]
+
+    @property
+    def extras(self) -> int:
+        return self[2]
+
+    @property
+    def tokens(self) -> int:
+        return self[2] + sum(view.tokens for view in self[1])
+
+
+def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
+    """Read a conversation. `extras` are the raw JSON of tools and the like."""
+    return History((raws, memo.views(raws), memo.extras(extras)))
+
+
+def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
+    """What to do with a request, given `budget` tokens for its input, in the estimator's own tokens."""
+    views = conversation.views
+    unpin = tuple(i for i, view in enumerate(views) if view.pinned)
+    announce = _announced(views, policy, conversation.extras)
+    original = conversation.tokens
+    fixed = conversation.extras + (ANNOUNCEMENT_TOKENS if announce is not None else 0)
+    if not _may_press(conversation, policy, original - conversation.extras + fixed, budget):
+        return Plan(original, original + fixed - conversation.extras, budget, True, unpin=unpin, announce=announce)
+    state = _replay(conversation, policy, budget, fixed, memo)
+    return Plan(
+        original=original,
+        sent=state.size,
+        budget=budget,
+        fits=state.size <= budget,
+        edits=tuple(state.edits[i] for i in sorted(state.edits)),
+        gap=_gap(state),
+        summary=tuple(state.segments[: state.summarized]),
+        ahead=_ahead(state),
+        breakdown=_breakdown(state, conversation.extras),
+        unpin=tuple(i for i in unpin if not state.gone[i]),
+        announce=announce,
+    )
+
+
+def _may_press(conversation: History, policy: Policy, size: int, budget: int) -> bool:
+    """Whether any boundary of this history can have needed anything: sizes only grow along it, so one that fits as
+    a whole always fitted, and the walk is spared."""
+    shaping, views = policy.shaping, conversation.views
+    ahead = policy.compaction and size > budget * policy.precompact_share
+    longest = min(shaping.max_messages or len(views), shaping.summarize_after_messages or len(views))
+    return (
+        size > min(budget, policy.trigger_tokens or budget)
+        or ahead
+        or len(views) > longest
+        or policy.trigger_tool_uses is not None
+        or (shaping.truncate == "always" and any(v.chars > shaping.max_message_chars for v in views))
+    )
+
+
+def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo) -> State:
+    state = State(conversation.raws, conversation.views, fixed, policy, budget, memo)
+    always = policy.shaping.truncate == "always"
+    for end in boundaries(conversation.views):
+        state.advance(end)
+        if always and state.uncut:
+            stages.truncate(state)
+        for stage in STAGES:
+            if not state.pressed:
+                break
+            stage(state)
+    return state
+
+
+def _gap(state: State) -> Gap | None:
+    """Where the note or the summary stands: after the leading system messages and the task."""
+    if not state.gap_tokens:
+        return None
+    first = state.units[state.home]
+    after_task = first.role == "user" and not state.gone[first.start]
+    return Gap(first.stop if after_task else first.start, state.gap_tokens)
+
+
+def _ahead(state: State) -> tuple[Segment, ...]:
+    """The segments the next overflow would take, once the conversation nears its budget."""
+    policy = state.policy
+    if not policy.compaction or state.size <= state.budget * policy.precompact_share:
+        return ()
+    before, limit = state.summarized, state.end - policy.shaping.keep_recent
+    size = state.size
+    while size > state.target and (segment := stages.next_segment(state, limit)) is not None:
+        size -= sum(state.sent[i] for i in range(segment.start, segment.stop))
+        state.summarized += 1
+    found, state.summarized = state.summarized, before
+    return tuple(state.segments[:found]) if found > before else ()
+
+
+def _announced(views: Sequence[View], policy: Policy, extras: int) -> int | None:
+    """Index of the system message the announcement is appended to: the first, in requests with tools."""
+    if not policy.shaping.announce or not extras or not views or views[0].role not in SYSTEM_ROLES:
+        return None
+    return 0
+
+
+def _breakdown(state: State, tools: int) -> Breakdown:
+    system = sum(view.tokens for view in state.views if view.role in SYSTEM_ROLES)
+    question = 0 if state.question is None else state.views[state.question].tokens
+    return Breakdown(system, tools, question)

@@ -1,0 +1,132 @@
+"""One message rewritten: the only code that makes new message bytes. Fields it does not name keep theirs.
+
+Whatever the planner wants to know about the size of an edited message it learns by making it here and viewing it,
+so the estimate of a plan and of what is then sent cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from proxy.context.cut import head, head_and_tail
+from proxy.context.edits import Stage
+from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER
+from proxy.context.views import text_of
+
+Fields = dict[str, Any]
+_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
+    """The message after one edit. `amount`: characters of text to keep where the stage cuts."""
+    fields: Fields = dict(_fields(raw))
+    _REWRITES[stage](fields, amount)
+    return msgspec.json.encode(fields)
+
+
+def unpin(raw: bytes | Raw) -> bytes:
+    """The message without the proxy's own `pinned` mark, which no upstream knows."""
+    fields = _fields(raw)
+    fields.pop("pinned", None)
+    return msgspec.json.encode(fields)
+
+
+def announced(raw: bytes | Raw) -> bytes:
+    """The system message with the fixed sentence about clearing at its end."""
+    fields: Fields = dict(_fields(raw))
+    content = msgspec.json.decode(fields.get("content", b'""'))
+    if isinstance(content, list):
+        fields["content"] = [*content, {"type": "text", "text": ANNOUNCEMENT.strip()}]
+    else:
+        fields["content"] = f"{content or ''}{ANNOUNCEMENT}"
+    return msgspec.json.encode(fields)
+
+
+def message(role: str, text: str) -> bytes:
+    """A message of the proxy's own."""
+    return msgspec.json.encode({"role": role, "content": text})
+
+
+def _truncate(fields: Fields, chars: int) -> None:
+    """Text up to `chars` characters in all is kept; parts that are not text are kept whole."""
+    content = msgspec.json.decode(fields["content"])
+    if isinstance(content, str):
+        fields["content"] = head(content, chars)
+        return
+    kept, room = [], chars
+    for part in content:
+        text = text_of(part)
+        if text is None:
+            kept.append(part)
+        elif room > 0:
+            kept.append({**part, "text": head(text, room)})
+            room -= len(text)
+    fields["content"] = kept
+
+
+def _clear(fields: Fields, _: int) -> None:
+    fields["content"] = PLACEHOLDER
+
+
+def _squeeze(fields: Fields, chars: int) -> None:
+    """No text of the message longer than `chars` characters; arguments of tool calls stay valid JSON."""
+    content = msgspec.json.decode(fields.get("content", b"null"))
+    if isinstance(content, str):
+        fields["content"] = head_and_tail(content, chars)
+    elif isinstance(content, list):
+        fields["content"] = [
+            part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)} for part in content
+        ]
+    _edit_arguments(fields, lambda arguments: squeeze_arguments(arguments, chars))
+
+
+def _clear_inputs(fields: Fields, _: int) -> None:
+    _edit_arguments(fields, lambda _: CLEARED_ARGUMENTS)
+
+
+def _edit_arguments(fields: Fields, edit: Callable[[str], str]) -> None:
+    calls = msgspec.json.decode(fields.get("tool_calls", b"null"))
+    legacy = msgspec.json.decode(fields.get("function_call", b"null"))
+    functions = [call.get("function") for call in calls or () if isinstance(call, dict)]
+    for function in [*functions, legacy]:
+        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+            function["arguments"] = edit(function["arguments"])
+    if calls:
+        fields["tool_calls"] = calls
+    if legacy:
+        fields["function_call"] = legacy
+
+
+def squeeze_arguments(arguments: str, chars: int) -> str:
+    """Tool-call arguments with every string in them cut to `chars` characters; unreadable or still too many
+    values become an empty object, because half a JSON text would be refused upstream."""
+    if len(arguments) <= chars:
+        return arguments
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return CLEARED_ARGUMENTS
+    squeezed = msgspec.json.encode(_cut_strings(value, chars)).decode()
+    return squeezed if len(squeezed) < len(arguments) else CLEARED_ARGUMENTS
+
+
+def _cut_strings(value: Any, chars: int) -> Any:
+    if isinstance(value, str):
+        return head_and_tail(value, chars)
+    if isinstance(value, dict):
+        return {key: _cut_strings(item, chars) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cut_strings(item, chars) for item in value]
+    return value
+
+
+_REWRITES: dict[Stage, Callable[[Fields, int], None]] = {
+    "truncated": _truncate,
+    "cleared": _clear,
+    "inputs_cleared": _clear_inputs,
+    "squeezed": _squeeze,
+}

@@ -1,0 +1,196 @@
+"""A message as the planner sees it: its role, its size, its tool calls. Never its text.
+
+A view is made once for each distinct message and remembered by the message's bytes, so a history seen a step ago
+costs one hash and one lookup a message. What is remembered holds numbers and tool-call ids only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from proxy.context.parts import part_tokens
+from proxy.context.texts import PLACEHOLDER
+from proxy.context.tokens import bytes_tokens, text_tokens
+
+# Tokens a chat template adds around each message; OpenAI's cookbook on counting tokens says 3 and 1 for a name.
+MESSAGE_OVERHEAD = 4
+PLACEHOLDER_TOKENS = text_tokens(PLACEHOLDER)
+
+Shape = Literal["text", "parts", "none", "opaque"]
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """One tool call an assistant message declares; `id` is empty for the legacy `function_call`."""
+
+    id: str
+    name: str
+
+
+class View(msgspec.Struct, frozen=True, gc=False):
+    """What planning needs of one message. Sizes are estimated o200k tokens, `chars` are characters of text."""
+
+    role: str
+    tokens: int  # the whole message, overhead included
+    text_tokens: int = 0  # of its text content: what truncating, clearing or squeezing can win
+    chars: int = 0
+    shape: Shape = "none"
+    calls: tuple[Call, ...] = ()
+    call_tokens: int = 0  # of the arguments of its calls
+    answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
+    pinned: bool = False
+    cleared: int = 0  # tokens the message has once its content is the placeholder
+
+    @property
+    def is_result(self) -> bool:
+        return self.answers is not None
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+    arguments: Any = ""
+
+
+class _Call(msgspec.Struct):
+    id: str = ""
+    function: _Function | None = None
+    custom: dict[str, Any] | None = None
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[Any] | None = None
+    name: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    function_call: _Function | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    pinned: Any = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+_TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+def text_of(part: Any) -> str | None:
+    """The text of a content part, or None for images, audio, files and whatever else is not text."""
+    if isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
+        return str(part["text"])
+    return None
+
+
+def view(raw: bytes | Raw) -> View:
+    """Read one message. Never raises: what is not a message of a known form is counted by its bytes, as opaque."""
+    try:
+        message = _decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return View(role="", tokens=bytes_tokens(bytes(raw)) + MESSAGE_OVERHEAD, shape="opaque")
+    shape, chars, text, rest = _content(message.content)
+    calls = _calls(message)
+    arguments = sum(_size(c.function.arguments if c.function else c.custom) for c in message.tool_calls or ())
+    if message.function_call:
+        arguments += _size(message.function_call.arguments)
+    named = sum(text_tokens(call.name) for call in calls)
+    said = _size(message.name) + _size(message.reasoning_content or message.reasoning) + _size(message.refusal)
+    return View(
+        role=message.role,
+        tokens=text + rest + arguments + named + said + MESSAGE_OVERHEAD,
+        text_tokens=text,
+        chars=chars,
+        shape=shape,
+        calls=calls,
+        call_tokens=arguments,
+        answers=_answers(message),
+        pinned=message.pinned is True,
+        cleared=named + said + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
+    )
+
+
+def _content(content: str | list[Any] | None) -> tuple[Shape, int, int, int]:
+    """Shape, characters of text, tokens of text, tokens of the other parts."""
+    if content is None:
+        return "none", 0, 0, 0
+    if isinstance(content, str):
+        return "text", len(content), text_tokens(content), 0
+    texts = [text_of(part) for part in content]
+    said = [text for text in texts if text is not None]
+    rest = sum(part_tokens(part) for part, text in zip(content, texts, strict=True) if text is None)
+    return "parts", sum(map(len, said)), sum(map(text_tokens, said)), rest
+
+
+def _calls(message: _Message) -> tuple[Call, ...]:
+    if message.function_call:
+        return (Call("", message.function_call.name),)
+    return tuple(
+        Call(c.id, c.function.name if c.function else str((c.custom or {}).get("name", "")))
+        for c in message.tool_calls or ()
+    )
+
+
+def _answers(message: _Message) -> str | None:
+    if message.role == "tool":
+        return message.tool_call_id or ""
+    return "" if message.role == "function" else None
+
+
+def _size(value: Any) -> int:
+    if not value:
+        return 0
+    if isinstance(value, str):
+        return text_tokens(value)
+    return bytes_tokens(msgspec.json.encode(value))
+
+
+class Memo:
+    """Views by message bytes, bounded. Two generations instead of an ordered map: when the young one is full it
+    becomes the old one, and what is still in use moves over on its next hit; a hit costs no bookkeeping.
+
+    The key is Python's keyed 64-bit hash with the length, so that no text is kept. It is random for each process,
+    which is why nothing that is sent may depend on it, and nothing does: it only finds what `view` would say.
+    """
+
+    def __init__(self, capacity: int = 50_000) -> None:
+        self._capacity = capacity // 2
+        self._young: dict[tuple[Any, ...], Any] = {}
+        self._old: dict[tuple[Any, ...], Any] = {}
+
+    def get(self, key: tuple[Any, ...]) -> Any:
+        found = self._young.get(key)
+        if found is None and (found := self._old.get(key)) is not None:
+            self.put(key, found)
+        return found
+
+    def put(self, key: tuple[Any, ...], value: Any) -> None:
+        if len(self._young) >= self._capacity:
+            self._old, self._young = self._young, {}
+        self._young[key] = value
+
+    def view(self, raw: bytes | Raw) -> View:
+        data = bytes(raw)
+        key = (hash(data), len(data))
+        found: View | None = self.get(key)
+        if found is None:
+            found = view(data)
+            self.put(key, found)
+        return found
+
+    def views(self, messages: Iterable[bytes | Raw]) -> list[View]:
+        return [self.view(raw) for raw in messages]
+
+    def extras(self, extras: Sequence[bytes | Raw]) -> int:
+        """Tokens of the fields beside the messages that a model reads too: tools, response format, prediction."""
+        total = 0
+        for raw in extras:
+            data = bytes(raw)
+            key = (hash(data), len(data), "extra")
+            size: int | None = self.get(key)
+            if size is None:
+                size = bytes_tokens(data)
+                self.put(key, size)
+            total += size
+        return total

@@ -1,0 +1,163 @@
+"""A chat-completions request as a value: the bytes received, and a typed view beside them.
+
+Bytes are sacred. Nothing here re-encodes what it was not asked to change: a request is decoded into raw slices
+of the body, and `render` writes the slices back with only the named fields replaced. Numbers, key order inside
+values, escapes and fields this proxy has never heard of come out as they went in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from proxy.errors import InvalidRequest
+
+# An escaped high surrogate without its low half, or a low half alone: legal JSON, not legal Unicode.
+_LONE = re.compile(
+    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+class Unreadable(Exception):
+    """JSON that is not a request we understand; the upstream may still accept it, so it is passed on unshaped."""
+
+
+class ChatRequest(msgspec.Struct, frozen=True):
+    """One request. `body` is what was received; `source` is what the slices point into (the same, unless lone
+    surrogates had to be replaced to read it)."""
+
+    body: bytes
+    source: bytes
+    messages: list[Raw]
+    model: str = ""
+    stream: bool = False
+    max_tokens: int | None = None
+    extras: tuple[Raw, ...] = ()
+    has_tools: bool = False
+    usage_asked: bool = False
+    context_management: Raw | None = None
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class _Head(msgspec.Struct):
+    """The fields the proxy reads. Typed strictly for speed; a wrong type falls back to `_leniently`."""
+
+    messages: list[Raw]
+    model: str = ""
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    tools: Raw = Raw()
+    functions: Raw = Raw()
+    response_format: Raw = Raw()
+    tool_choice: Raw = Raw()
+    prediction: Raw = Raw()
+    context_management: Raw = Raw()
+
+
+_NULL = (b"", b"null", b"[]")
+_EXTRAS = ("tools", "functions", "response_format", "tool_choice", "prediction")
+_head = msgspec.json.Decoder(_Head)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+
+
+def decode(body: bytes) -> ChatRequest:
+    """Read a request body.
+
+    Raises InvalidRequest when it is not JSON at all, Unreadable when it is JSON but not a request with a list
+    of messages (or nested or encoded in a way this reader does not follow).
+    """
+    source = body
+    try:
+        head = _head.decode(body)
+    except msgspec.ValidationError:
+        head = _leniently(body)
+    except (msgspec.DecodeError, RecursionError):
+        source = mend_surrogates(body)
+        head = _leniently(source)
+    return _request(body, source, head)
+
+
+def mend_surrogates(body: bytes) -> bytes:
+    """The body with every escaped lone surrogate replaced by U+FFFD; the same object when there is none."""
+    return _LONE.sub(lambda m: rb"\ufffd" if m.group(2) else m.group(0), body) if b"\\u" in body else body
+
+
+def _request(body: bytes, source: bytes, head: _Head) -> ChatRequest:
+    limits = [n for n in (head.max_tokens, head.max_completion_tokens) if n is not None and n > 0]
+    management = head.context_management
+    return ChatRequest(
+        body=body,
+        source=source,
+        messages=head.messages,
+        model=head.model,
+        stream=bool(head.stream),
+        max_tokens=max(limits, default=None),
+        extras=tuple(raw for name in _EXTRAS if bytes(raw := getattr(head, name)) not in _NULL),
+        has_tools=bytes(head.tools) not in _NULL or bytes(head.functions) not in _NULL,
+        usage_asked=bool(head.stream_options and head.stream_options.include_usage),
+        context_management=management if bytes(management) not in _NULL else None,
+    )
+
+
+def _leniently(source: bytes) -> _Head:
+    """Field by field: what has the wrong type is left to the upstream's judgement and counts as absent."""
+    try:
+        fields = _fields.decode(source)
+        messages = msgspec.json.decode(fields.get("messages", b"null"), type=list[Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _refusal(source) from error
+    head = _Head(messages=messages)
+    for name, kind in _Head.__annotations__.items():
+        if name == "messages" or name not in fields:
+            continue
+        if kind == "Raw":
+            setattr(head, name, fields[name])
+        elif (value := _typed(fields[name], name)) is not None:
+            setattr(head, name, value)
+    return head
+
+
+_TYPES: dict[str, Any] = {"model": str, "stream": bool, "stream_options": _StreamOptions}
+
+
+def _typed(raw: Raw, name: str) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=_TYPES.get(name, int))
+    except msgspec.DecodeError:
+        return None
+
+
+def _refusal(source: bytes) -> Exception:
+    """Not JSON: the client's error. JSON that only this reader refuses: the upstream's to judge."""
+    try:
+        json.loads(source)
+    except RecursionError:
+        return Unreadable("nested too deeply to be read here")
+    except (ValueError, UnicodeDecodeError) as error:
+        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        return InvalidRequest(f"The request body is not valid JSON{place}. Send a JSON object with `messages`.")
+    return Unreadable("not an object with a list of messages")
+
+
+def render(request: ChatRequest, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+    """The body to send: `messages` in place of the request's own (None: keep them), `changes` by field name
+    (None removes the field). Every other field keeps its bytes and its place."""
+    fields: dict[str, Any] = dict(_fields.decode(request.source))
+    if messages is not None:
+        fields["messages"] = Raw(b"[" + b",".join(messages) + b"]")
+    for name, value in changes.items():
+        if value is None:
+            fields.pop(name, None)
+        else:
+            fields[name] = value
+    return msgspec.json.encode(fields)
