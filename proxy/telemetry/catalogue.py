@@ -3,6 +3,7 @@ package spells a metric's name; dashboards, alerts and `docs/metrics.md` are tes
 
 Names and units follow Prometheus (base units, `_total`); where OpenTelemetry's GenAI conventions have a name
 for the same thing, theirs is used, with their buckets and their attributes as labels.
+(`promtool check metrics` allows no `_summary_` in a name: hence `summaries` and `summarizer`.)
 """
 
 from __future__ import annotations
@@ -73,15 +74,15 @@ OVERHEAD = Metric(
     "Time added before the upstream is called, waiting for summaries not counted.",
     buckets=OVERHEAD_BUCKETS,
 )
-SUMMARY = Metric(
-    "trimtab_summary_total",
+SUMMARIES = Metric(
+    "trimtab_summaries_total",
     "Requests that wanted a summary, by what they got: hit, miss (made while waiting), fallback (dropped"
     " instead), background (being made for later).",
     ("result",),
 )
-SUMMARY_RUNS = Metric("trimtab_summary_runs_total", "Calls of the summary model.", ("outcome",))
-SUMMARY_SECONDS = Metric(
-    "trimtab_summary_seconds", "Duration of calls of the summary model.", buckets=SUMMARY_BUCKETS
+SUMMARIZER_CALLS = Metric("trimtab_summarizer_calls_total", "Calls of the summary model.", ("outcome",))
+SUMMARIZER_SECONDS = Metric(
+    "trimtab_summarizer_seconds", "Duration of calls of the summary model.", buckets=SUMMARY_BUCKETS
 )
 CACHED = Metric(
     "trimtab_cached_tokens_total",

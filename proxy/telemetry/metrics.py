@@ -72,9 +72,9 @@ class Metrics:
         """A rate over a counter misses its first step unless the series stood at 0 before it."""
         for result in get_args(SummaryResult):
             if result != "none":
-                _ = self._series[names.SUMMARY.name][(result,)]
+                _ = self._series[names.SUMMARIES.name][(result,)]
         for outcome in get_args(RunOutcome):
-            _ = self._series[names.SUMMARY_RUNS.name][(outcome,)]
+            _ = self._series[names.SUMMARIZER_CALLS.name][(outcome,)]
         self._meet(OTHER)
 
     def _meet(self, model: str) -> None:
@@ -158,7 +158,7 @@ class Metrics:
 
     def _observe_rare(self, exchange: Exchange, model: str) -> None:
         if exchange.summary != "none":
-            self._series[names.SUMMARY.name][(exchange.summary,)].inc()
+            self._series[names.SUMMARIES.name][(exchange.summary,)].inc()
         if exchange.prefix_break:
             self._series[names.PREFIX_BREAK.name][(exchange.prefix_break,)].inc()
         if exchange.fail_open:
@@ -171,8 +171,8 @@ class Metrics:
     def summary_run(self, run: SummaryRun) -> None:
         """Count one call of the summary model; `observe` does it for those of an exchange."""
         model = self.labels.label(run.model)
-        self._series[names.SUMMARY_RUNS.name][(run.outcome,)].inc()
-        self._series[names.SUMMARY_SECONDS.name][()].observe(run.seconds)
+        self._series[names.SUMMARIZER_CALLS.name][(run.outcome,)].inc()
+        self._series[names.SUMMARIZER_SECONDS.name][()].observe(run.seconds)
         self._tokens[model, "compaction_in"].inc(run.tokens_in)
         self._tokens[model, "compaction_out"].inc(run.tokens_out)
         cost = run_usd(run)

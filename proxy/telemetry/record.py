@@ -96,9 +96,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """One request from arrival to its last byte.
 
     `status` is the one the client got, `upstream_status` the upstream's: None when it was not called, 0 when
-    it did not answer. `upstream` is the name the model was routed to, also when it was not called. `summary_runs` are the runs this request waited for; those in the background are reported when
-    they end. `estimate_ratio` is reported / estimated prompt tokens. `prefix_break` says why this request
-    does not begin like the one before ("" when it does). `fail_open` names the part that failed and was done
+    it did not answer. `upstream` is the name the model was routed to, also when it was not called.
+    `summary_runs` are those this request waited for; runs in the background are reported when they end.
+    `estimate_ratio` is reported / estimated prompt tokens. `prefix_break` says why this request starts in
+    another way than the one before ("" when it does not). `fail_open` names the part that failed and was done
     without.
     """
 

@@ -1,8 +1,8 @@
 """What shaping was worth in US dollars: a cautious figure, so that nobody is disappointed by the bill.
 
 Tokens taken out are old ones, which a provider with a prefix cache would have read at the cached price. So
-they count at that price as soon as a model was seen to serve from its cache, and at the full one only where it
-never did. What the summary model cost goes off. The baseline is the same history sent whole, window or not.
+they count at that price once a model was seen to serve from its cache, else at the full one. What the summary
+model cost goes off. The baseline is the same history sent whole, window or not.
 """
 
 from __future__ import annotations

@@ -1,0 +1,146 @@
+"""One line a request, in one of two forms, at the right level, without text or keys."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from proxy.telemetry.log import ExchangeLog, configure, fields
+from proxy.telemetry.record import Exchange
+from proxy.telemetry.settings import TelemetrySettings
+
+from .exchanges import PASSED, REFUSED, RUN, SHAPED
+
+JSON = TelemetrySettings(log_format="json")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def _lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_one_line_a_request() -> None:
+    stream = io.StringIO()
+    log = configure(JSON, stream)
+    log.exchange(PASSED)
+    log.exchange(SHAPED)
+    passed, shaped = _lines(stream)
+    assert passed["level"] == "info"
+    assert (passed["request_id"], passed["tokens_sent"], passed["cached_tokens"]) == ("r-1", 9_000, 8_000)
+    assert (shaped["cleared"], shaped["truncated"], shaped["prefix_break"]) == (12, 1, "cleared")
+    assert str(shaped["timestamp"]).endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("exchange", "level"),
+    [
+        (PASSED, "info"),
+        (REFUSED, "info"),
+        (replace(PASSED, outcome="abandoned"), "info"),
+        (replace(PASSED, outcome="upstream_error"), "warning"),
+        (replace(PASSED, outcome="overloaded"), "warning"),
+        (replace(PASSED, fail_open="redis"), "warning"),
+        (replace(PASSED, outcome="failed"), "error"),
+    ],
+)
+def test_levels(exchange: Exchange, level: str) -> None:
+    stream = io.StringIO()
+    configure(JSON, stream).exchange(exchange)
+    assert [line["level"] for line in _lines(stream)] == [level]
+
+
+def test_the_level_is_a_floor() -> None:
+    stream = io.StringIO()
+    log = configure(TelemetrySettings(log_format="json", log_level="error"), stream)
+    log.exchange(PASSED)
+    log.exchange(replace(PASSED, outcome="failed"))
+    assert len(_lines(stream)) == 1
+
+
+def test_what_is_empty_is_left_out() -> None:
+    assert fields(Exchange(request_id="r", path="chat", outcome="client_error", status=400)) == {
+        "request_id": "r", "path": "chat", "outcome": "client_error", "status": 400,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("log_format", "stream", "is_json"),
+    [
+        ("auto", io.StringIO, True),
+        ("auto", Terminal, False),
+        ("json", Terminal, True),
+        ("pretty", io.StringIO, False),
+    ],
+)
+def test_pretty_on_a_terminal_json_elsewhere(log_format, stream, is_json) -> None:
+    out = stream()
+    configure(TelemetrySettings(log_format=log_format), out).exchange(PASSED)
+    assert out.getvalue().startswith("{") is is_json
+    assert "r-1" in out.getvalue()
+    assert out.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize("log_format", ["json", "pretty"])
+def test_a_name_cannot_forge_a_line(log_format) -> None:
+    stream = io.StringIO()
+    log = configure(TelemetrySettings(log_format=log_format), stream)
+    log.exchange(replace(PASSED, model="a\n{}" + "x" * 10_000, request_id="b\r\n\x1b[2J"))
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()
+    assert len(stream.getvalue()) < 1_500
+
+
+@pytest.mark.parametrize("log_format", ["json", "pretty"])
+def test_of_an_exception_the_place_is_told_and_not_the_message(log_format) -> None:
+    stream = io.StringIO()
+    log = configure(TelemetrySettings(log_format=log_format), stream)
+    _fail_twice(log)
+    assert "SECRET" not in stream.getvalue()
+    assert stream.getvalue().count("ValueError") == 2
+    assert stream.getvalue().count("test_log.py") == 2
+
+
+def _fail_twice(log: ExchangeLog) -> None:
+    try:
+        raise ValueError("SECRET of a conversation")
+    except ValueError as error:
+        log.bug("r-9", error)
+        logging.getLogger("some.library").exception("it broke")
+
+
+def test_libraries_speak_in_the_same_form_and_not_at_every_request() -> None:
+    stream = io.StringIO()
+    configure(JSON, stream)
+    logging.getLogger("proxy.limits").warning("the window is smaller than configured")
+    logging.getLogger("httpx").info("HTTP Request: POST ...")
+    (line,) = _lines(stream)
+    assert (line["logger"], line["level"]) == ("proxy.limits", "warning")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "level"), [("made", "info"), ("failed", "warning"), ("rejected", "warning")]
+)
+def test_a_summary_in_the_background_has_a_line(outcome, level) -> None:
+    stream = io.StringIO()
+    configure(JSON, stream).summary_run(replace(RUN, outcome=outcome))
+    (line,) = _lines(stream)
+    assert (line["event"], line["level"], line["tokens_in"]) == ("summary", level, 10_000)
+    assert "prices" not in line

@@ -1,0 +1,42 @@
+"""The three readings of one record, together."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from msgspec.structs import replace
+
+from proxy.telemetry import TelemetrySettings, open_telemetry
+
+from .exchanges import PASSED, RUN, SHAPED
+
+
+def test_every_exchange_is_counted_and_written_once() -> None:
+    stream = io.StringIO()
+    telemetry = open_telemetry(TelemetrySettings(), version="1.2.3", models=["gpt-4o"], stream=stream)
+    telemetry.observe(SHAPED, telemetry.trace.start({}))
+    telemetry.background_run(RUN)
+    body, content_type = telemetry.render()
+    assert content_type.startswith("text/plain")
+    assert b'trimtab_requests_total{model="gpt-4o",outcome="shaped"} 1.0' in body
+    assert b'trimtab_summarizer_calls_total{outcome="made"} 1.0' in body
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["exchange", "summary"]
+    telemetry.close()
+
+
+def test_models_an_upstream_lists_are_told_apart() -> None:
+    telemetry = open_telemetry(TelemetrySettings(), stream=io.StringIO())
+    telemetry.admit(["llama3:8b"])
+    for model in ("llama3:8b", "who-knows"):
+        telemetry.observe(replace(PASSED, model=model, outcome="refused", upstream_status=None))
+    body, _ = telemetry.render()
+    assert b'{model="llama3:8b",outcome="refused"} 1.0' in body
+    assert b'{model="other",outcome="refused"} 1.0' in body
+    assert b"who-knows" not in body
+
+
+def test_two_in_one_process_do_not_meet() -> None:
+    first, second = (open_telemetry(TelemetrySettings(), stream=io.StringIO()) for _ in range(2))
+    first.observe(PASSED)
+    assert second.render()[0] != first.render()[0]
