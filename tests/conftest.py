@@ -1,0 +1,22 @@
+"""What every test may use: the event loop of the async tests, and the folder of shared inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder `shared` beside the checkout ; a test that needs it is skipped without it."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder `shared` (cases, corpus, arena) does not lie beside this checkout")
+    return SHARED
