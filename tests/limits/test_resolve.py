@@ -1,0 +1,56 @@
+"""From what the sources claim to one limit."""
+
+import pytest
+
+from proxy.limits.claims import Claim
+from proxy.limits.limit import DEFAULT, Limit
+from proxy.limits.resolve import resolve
+
+TABLE = Claim(source="bundled", context_size=400_000, max_output_tokens=128_000, max_input_tokens=272_000)
+
+
+def test_nothing_claimed_is_the_default_and_not_trusted() -> None:
+    assert resolve([]) == DEFAULT
+    assert not resolve([Claim(source="configured", budget=9_000)]).trusted
+
+
+CASES = [
+    # claims, context, output, input cap, budget, source
+    ([TABLE], 400_000, 128_000, 272_000, None, "bundled"),
+    ([Claim(source="configured", budget=50_000), TABLE], 400_000, 128_000, 272_000, 50_000, "bundled"),
+    (
+        [Claim(source="configured", context_size=1_050_000), TABLE],
+        1_050_000,
+        128_000,
+        None,
+        None,
+        "configured",
+    ),
+    (
+        [Claim(source="configured", context_size=400_000), TABLE],
+        400_000,
+        128_000,
+        272_000,
+        None,
+        "configured",
+    ),
+    ([Claim(source="discovered", context_size=32_768)], 32_768, 8_192, None, None, "discovered"),
+    ([Claim(source="discovered", context_size=32_768), TABLE], 32_768, 32_768, None, None, "discovered"),
+    ([Claim(source="environment", max_output_tokens=4_096), TABLE], 400_000, 4_096, 272_000, None, "bundled"),
+    ([Claim(source="configured", max_input_tokens=9_000), TABLE], 400_000, 128_000, 9_000, None, "bundled"),
+    ([Claim(source="configured", max_output_tokens=1_000)], 128_000, 1_000, None, None, "default"),
+]
+
+
+@pytest.mark.parametrize(("claims", "context", "output", "cap", "budget", "source"), CASES)
+def test_the_first_that_answers(
+    claims: list[Claim], context: int, output: int, cap: int | None, budget: int | None, source: str
+) -> None:
+    limit = resolve(claims)
+    assert (limit.context_size, limit.max_output_tokens) == (context, output)
+    assert (limit.max_input_tokens, limit.budget, limit.source) == (cap, budget, source)
+
+
+def test_another_providers_entry_is_not_trusted() -> None:
+    assert isinstance(resolve([Claim(source="bundled", context_size=8_000, trusted=False)]), Limit)
+    assert not resolve([Claim(source="bundled", context_size=8_000, trusted=False)]).trusted
