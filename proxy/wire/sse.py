@@ -1,0 +1,134 @@
+"""Server-sent events as bytes: what is in a stream, without touching the stream.
+
+`Tap` reads beside the path: chunks go in as they pass, the `data` of completed events comes out. `Editor` is
+in the path: it cuts the same chunks into frames, one event each, whose bytes joined are the bytes that went
+in, so that a whole event can be left out or put in while all others stay as they are. Both follow the WHATWG
+rules (LF, CRLF and bare CR; one optional space; several `data` lines joined; comments; a byte order mark)
+and give the same events however the input is cut. Nothing is decoded: an emoji may be split anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# Bytes of one event held back while it is incomplete. The largest seen in practice are images in base64, of
+# a few megabytes; what is larger passes, but its content is not looked at.
+EVENT_LIMIT = 8 * 1024 * 1024
+
+DONE = b"[DONE]"
+
+_BOM = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+# Atomic groups: CRLF is one line end, never CR and then LF.
+_EVENT_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+
+
+class Frame(NamedTuple):
+    """One event as it came, or a piece of one too large to hold; `data` is None when it has none."""
+
+    raw: bytes
+    data: bytes | None
+
+
+class Editor:
+    """Cuts a stream into frames. An event is held until it is complete, at most `limit` bytes."""
+
+    __slots__ = ("_begun", "_held", "_limit", "_oversized")
+
+    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+        self._held = bytearray()
+        self._limit = limit
+        self._oversized = False
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The frames that this chunk completes, in order."""
+        if not self._held and len(chunk) <= self._limit and (whole := _usual(chunk)) is not None:
+            self._begun = True
+            return [Frame(b"data: %b\n\n" % data, data) for data in whole]
+        searched = max(0, len(self._held) - 3)
+        self._held += chunk
+        return self._cut(searched)
+
+    def flush(self) -> list[Frame]:
+        """What is left at the end of the stream: an event without its blank line counts as one."""
+        rest, self._held = bytes(self._held), bytearray()
+        return [self._frame(rest)] if rest else []
+
+    def _cut(self, searched: int) -> list[Frame]:
+        frames: list[Frame] = []
+        start = 0
+        while end := _EVENT_END.search(self._held, max(start, searched)):
+            frames.append(self._frame(bytes(self._held[start : end.end()])))
+            self._oversized = False
+            start = end.end()
+        if start:
+            del self._held[:start]
+        if len(self._held) > self._limit:
+            frames.append(self._let_go())
+        return frames
+
+    def _let_go(self) -> Frame:
+        """Pass on most of an event that is too large, keeping back the few bytes its end could begin with."""
+        piece = Frame(bytes(self._held[:-3]), None)
+        del self._held[:-3]
+        self._oversized = True
+        return piece
+
+    def _frame(self, raw: bytes) -> Frame:
+        begun, self._begun = self._begun, True
+        if self._oversized or len(raw) > self._limit:
+            return Frame(raw, None)
+        return Frame(raw, data_of(raw if begun else raw.removeprefix(_BOM)))
+
+
+class Tap:
+    """Reads the `data` of a stream's events; only an event that is still incomplete is kept."""
+
+    __slots__ = ("_editor",)
+
+    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+        self._editor = Editor(limit)
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The `data` of the events that this chunk completes."""
+        editor = self._editor
+        if not editor._held and len(chunk) <= editor._limit and (whole := _usual(chunk)) is not None:
+            editor._begun = True
+            return whole
+        return [frame.data for frame in editor.feed(chunk) if frame.data is not None]
+
+    def flush(self) -> list[bytes]:
+        """The `data` of a last event that lacks its blank line."""
+        return [frame.data for frame in self._editor.flush() if frame.data is not None]
+
+
+def data_of(event: bytes) -> bytes | None:
+    """The `data` of one whole event: its data lines joined by LF, None if it has none (a comment, a ping)."""
+    if (whole := _usual(event)) is not None and len(whole) == 1:
+        return whole[0]
+    lines = _LINE_END.split(event)
+    values = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:") or line == b"data"]
+    return b"\n".join(values) if values else None
+
+
+def event(data: bytes) -> bytes:
+    """An event with one line of data, which must hold no line end (JSON as it is encoded here has none)."""
+    return b"data: %b\n\n" % data
+
+
+def comment(text: bytes) -> bytes:
+    """A comment, which every client ignores."""
+    return b": %b\n\n" % text
+
+
+def _usual(chunk: bytes) -> list[bytes] | None:
+    """The data of a chunk of whole events with one `data: ` line each, as nearly all are; else None."""
+    if not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or b"\r" in chunk:
+        return None
+    body = chunk[6:-2]
+    if b"\n" not in body:
+        return [body]
+    datas = body.split(b"\n\ndata: ")
+    return None if any(b"\n" in data for data in datas) else datas

@@ -1,0 +1,62 @@
+"""Our errors in OpenAI's envelope."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from proxy import errors
+from proxy.wire import problem
+from proxy.wire.sse import Tap
+
+
+def test_the_envelope_has_the_four_fields_and_the_detail() -> None:
+    error = errors.ConversationTooLong(
+        "It does not fit: start a new chat.", param="messages", detail={"limit": 8192, "code": "mine"}
+    )
+    assert json.loads(problem.envelope(error, request_id="req-1")) == {
+        "error": {
+            "message": "It does not fit: start a new chat.",
+            "type": "invalid_request_error",
+            "param": "messages",
+            "code": "context_length_exceeded",
+            "limit": 8192,
+            "request_id": "req-1",
+        }
+    }
+
+
+HEADERS = [
+    (errors.InvalidRequest("x"), [(b"x-should-retry", b"false")]),
+    (errors.ConversationTooLong("x"), [(b"x-should-retry", b"false")]),
+    (errors.Unauthorized("x"), [(b"x-should-retry", b"false"), (b"www-authenticate", b"Bearer")]),
+    (errors.Overloaded("x"), [(b"retry-after", b"1")]),
+    (errors.UpstreamUnreachable("x"), []),
+    (errors.UpstreamTimeout("x"), []),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), HEADERS, ids=lambda value: type(value).__name__)
+def test_headers_say_whether_to_come_again(
+    error: errors.TrimtabError, expected: list[tuple[bytes, bytes]]
+) -> None:
+    assert problem.headers(error) == [(b"content-type", b"application/json"), *expected]
+
+
+def test_a_broken_stream_ends_in_one_event_that_is_no_done() -> None:
+    error = errors.UpstreamUnreachable("The upstream 'a'\nbroke off: try again.")
+    (data,) = Tap().feed(problem.sse_event(error))
+    assert json.loads(data)["error"]["code"] == "upstream_unreachable"
+    assert b"[DONE]" not in problem.sse_event(error)
+
+
+def leaves(kind: type[errors.TrimtabError]) -> list[type[errors.TrimtabError]]:
+    return [kind, *(leaf for sub in kind.__subclasses__() for leaf in leaves(sub))]
+
+
+@pytest.mark.parametrize("kind", leaves(errors.TrimtabError), ids=lambda kind: kind.__name__)
+def test_every_error_of_the_tree_has_an_envelope(kind: type[errors.TrimtabError]) -> None:
+    fields = json.loads(problem.envelope(kind("what to do")))["error"]
+    assert set(fields) == {"message", "type", "param", "code"}
+    assert all(isinstance(value, bytes) for pair in problem.headers(kind("x")) for value in pair)
