@@ -9,6 +9,7 @@ the conversation or a key.
     │   ├── Unauthorized            401  client key missing or unknown
     │   ├── UnknownModel            404  no upstream takes this model
     │   ├── BodyTooLarge            413
+    │   ├── UnknownEncoding         415  a content-encoding we cannot undo
     │   └── ConversationTooLong     400  system prompt, tools and current question alone do not fit
     ├── UpstreamError               the other side: 5xx
     │   ├── UpstreamUnreachable     502  connection refused, reset, DNS, TLS
@@ -63,6 +64,11 @@ class UnknownModel(RequestError):
 class BodyTooLarge(RequestError):
     status = 413
     code = "request_too_large"
+
+
+class UnknownEncoding(RequestError):
+    status = 415
+    code = "unsupported_content_encoding"
 
 
 class ConversationTooLong(RequestError):

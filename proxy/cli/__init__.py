@@ -1,0 +1,5 @@
+"""The commands."""
+
+from proxy.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,62 @@
+"""Both ends of an exchange on the client's side, as plain values: what came in, and where the answer goes.
+
+The server makes them from ASGI; tests and the demo could make them from anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Incoming(msgspec.Struct, frozen=True):
+    """A client's request. `path` is escaped as it came, header names are in lower case."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    request_id: str
+
+    def header(self, name: bytes) -> str:
+        """The first value of a header, or an empty string."""
+        for key, value in self.headers:
+            if key == name:
+                return value.decode("latin-1")
+        return ""
+
+    def flag(self, name: bytes) -> bool:
+        return self.header(name).strip().lower() in ("true", "1", "yes")
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Body(Protocol):
+    """The client's body, read once: whole or as it comes."""
+
+    async def read(self) -> bytes:
+        """All of it, content-encoding removed. Raises BodyTooLarge, InvalidRequest, ClientGone."""
+        ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """As it comes, bytes untouched."""
+        ...
+
+
+class Downstream(Protocol):
+    """Where the answer goes. `start` once, then `write` any number of times, then `end`."""
+
+    @property
+    def started(self) -> bool: ...
+
+    async def start(self, status: int, headers: Headers) -> None: ...
+
+    async def write(self, chunk: bytes) -> None: ...
+
+    async def end(self, chunk: bytes = b"") -> None: ...

@@ -1,0 +1,116 @@
+"""What is learned about an exchange while it goes on, and the one record made of it at the end.
+
+The only mutable thing that lives as long as a request. It never holds text.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from proxy.exchange import report
+from proxy.exchange.shape import Shaping
+from proxy.limits import Prices as LimitPrices
+from proxy.telemetry import (
+    Edited,
+    Exchange,
+    Outcome,
+    PathKind,
+    Prices,
+    SummaryResult,
+    SummaryRun,
+    Timing,
+    Tokens,
+    Usage,
+)
+
+
+class Notes:
+    """Fill in as things become known; `record()` once, at the end."""
+
+    def __init__(self, request_id: str, path: PathKind) -> None:
+        self.request_id, self.path = request_id, path
+        self.began = perf_counter()
+        self.outcome: Outcome = "failed"
+        self.status = 0
+        self.model = self.upstream = self.profile = self.hint = ""
+        self.stream = False
+        self.shaping: Shaping | None = None
+        self.edits: tuple[Edited, ...] = ()
+        self.summary: SummaryResult = "none"
+        self.runs: tuple[SummaryRun, ...] = ()
+        self.usage: Usage | None = None
+        self.upstream_status: int | None = None
+        self.shaping_s: float | None = None
+        self.sent_at: float | None = None
+        self.first_byte_at: float | None = None
+        self.retries = 0
+        self.overflow = False
+        self.fail_open = self.error_code = ""
+
+    def planned(self, shaping: Shaping, seconds: float) -> None:
+        self.shaping = shaping
+        self.edits = report.edited(shaping) if shaping.plan.edits else ()
+        self.shaping_s = (self.shaping_s or 0.0) + seconds
+
+    def calling(self) -> None:
+        """The upstream is called now; what came before is the overhead, of a second call too."""
+        if self.sent_at is None:
+            self.sent_at = perf_counter()
+
+    def answered(self, status: int) -> None:
+        self.upstream_status = status
+        self.first_byte_at = perf_counter()
+
+    def record(self) -> Exchange:
+        now = perf_counter()
+        shaping = self.shaping
+        ttfb = self.first_byte_at - self.sent_at if self.first_byte_at and self.sent_at else None
+        return Exchange(
+            request_id=self.request_id,
+            path=self.path,
+            outcome=self.outcome,
+            status=self.status,
+            model=self.model,
+            upstream=self.upstream,
+            upstream_status=self.upstream_status,
+            stream=self.stream,
+            profile=self.profile,
+            hint=self.hint,
+            tokens=_tokens(shaping) if shaping else Tokens(),
+            edits=self.edits,
+            summary=self.summary,
+            summary_runs=self.runs,
+            usage=self.usage,
+            estimate_ratio=_ratio(shaping, self.usage),
+            timing=Timing(now - self.began, self.shaping_s, (self.sent_at or now) - self.began, ttfb),
+            retries=self.retries,
+            overflow=self.overflow,
+            fail_open=self.fail_open,
+            error_code=self.error_code,
+            prices=_prices(shaping.limit.prices) if shaping else None,
+        )
+
+
+def _tokens(shaping: Shaping) -> Tokens:
+    plan = shaping.plan
+    return Tokens(
+        shaping.counted(plan.original),
+        shaping.counted(plan.sent),
+        shaping.budget.usable,
+        shaping.budget.context_size,
+        shaping.limit.source,
+    )
+
+
+def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
+    """Reported over estimated prompt tokens, after calibration."""
+    if shaping is None or usage is None or usage.prompt <= 0 or shaping.plan.sent <= 0:
+        return None
+    return usage.prompt / shaping.counted(shaping.plan.sent)
+
+
+def _prices(prices: LimitPrices | None) -> Prices | None:
+    if prices is None or prices.input is None:
+        return None
+    cached = prices.input if prices.cache_read is None else prices.cache_read
+    return Prices(prices.input, prices.output or 0.0, cached)

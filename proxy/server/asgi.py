@@ -1,0 +1,172 @@
+"""ASGI on one side, the exchange's plain values on the other.
+
+The client is watched from the moment its body is read: when it goes away, the exchange is cancelled, before the
+first byte of an answer as after it, and with it the upstream's call. What is held at once is bounded, in requests
+and in bytes; beyond the bound the answer is a 503 that says when to come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding
+from proxy.exchange.gateway import Gateway
+from proxy.exchange.incoming import ClientGone, Headers, Incoming
+from proxy.wire.encoding import decode_body
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Load:
+    """What is in flight: requests, and bytes of bodies held. `leaving` and `draining` are the two steps of stopping."""
+
+    def __init__(self, max_requests: int, max_bytes: int) -> None:
+        self._max_requests, self._max_bytes = max_requests, max_bytes
+        self.requests = self.bytes = 0
+        self.leaving = False  # readiness fails
+        self.draining = False  # new requests are turned away
+
+    @property
+    def full(self) -> bool:
+        return self.draining or self.requests >= self._max_requests
+
+    def hold(self, size: int) -> None:
+        """Count `size` more bytes. Raises Overloaded beyond the bound."""
+        if self.bytes + size > self._max_bytes:
+            raise Overloaded("Too much is in flight at this proxy (max_in_flight_mb). Try again in a second.")
+        self.bytes += size
+
+    def release(self, size: int) -> None:
+        self.bytes -= size
+
+
+class RequestBody:
+    """The body of an ASGI request, read whole (decoded and bounded) or as it comes."""
+
+    def __init__(self, receive: Receive, headers: Headers, load: Load, max_bytes: int) -> None:
+        self._receive, self._load, self._max = receive, load, max_bytes
+        self._encoding = next((v.decode("latin-1") for k, v in headers if k == b"content-encoding"), "")
+        length = next((v for k, v in headers if k == b"content-length"), b"")
+        self._announced = int(length) if length.isdigit() and len(length) < 19 else 0
+        self.held = 0
+        self.complete = asyncio.Event()
+
+    async def read(self) -> bytes:
+        """Raises BodyTooLarge, Overloaded, ClientGone; UnknownEncoding, and InvalidRequest for a broken encoding."""
+        if self._announced > self._max:
+            raise self._too_large()
+        parts: list[bytes] = []
+        async for chunk in self.chunks():
+            self._hold(len(chunk))
+            parts.append(chunk)
+        raw = parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._decoded(raw) if self._encoding not in ("", "identity") else raw
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while not self.complete.is_set():
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            if not message.get("more_body", False):
+                self.complete.set()
+            if chunk := message.get("body", b""):
+                yield chunk
+
+    def release(self) -> None:
+        """The body is no longer held."""
+        self._load.release(self.held)
+        self.held = 0
+
+    def _hold(self, size: int) -> None:
+        if self.held + size > self._max:
+            raise self._too_large()
+        self._load.hold(size)
+        self.held += size
+
+    def _decoded(self, raw: bytes) -> bytes:
+        body = decode_body(raw, self._encoding, self._max)
+        if body is None:
+            known = "Send it with content-encoding gzip, deflate, br or none."
+            raise UnknownEncoding(f"The content-encoding of the request body is not known here. {known}")
+        self._hold(max(0, len(body) - len(raw)))
+        return body
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            f"The request body is larger than {self._max >> 20} MB. Send less, or raise max_body_mb in [server]."
+        )
+
+
+class Response:
+    """The client's side of an answer."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self.started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, chunk: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self, chunk: bytes = b"") -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
+
+
+class Front:
+    """The ASGI application for everything under `/v1/`."""
+
+    def __init__(self, gateway: Gateway, load: Load, max_body_bytes: int) -> None:
+        self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = [(name.lower(), value) for name, value in scope["headers"]]
+        path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
+        given = next((v.decode("latin-1") for k, v in headers if k == b"x-request-id"), "")
+        request_id = given[:128] if given and given.isprintable() else uuid4().hex
+        incoming = Incoming(scope["method"], path, scope["query_string"], headers, request_id)
+        response = Response(send)
+        if self._load.full:
+            await self._gateway.turn_away(incoming, response, self._load.draining)
+            return
+        body = RequestBody(receive, headers, self._load, self._max_body)
+        self._load.requests += 1
+        try:
+            await self._watched(incoming, body, response, receive)
+        finally:
+            self._load.requests -= 1
+            body.release()
+
+    async def _watched(self, incoming: Incoming, body: RequestBody, response: Response, receive: Receive) -> None:
+        """Run the exchange, and cancel it when the client goes away."""
+        exchange = asyncio.current_task()
+        assert exchange is not None
+        if incoming.method in _BODILESS:
+            body.complete.set()
+        watch = asyncio.create_task(_watch(body, receive, exchange))
+        try:
+            await self._gateway.handle(incoming, body, response)
+        except asyncio.CancelledError:
+            if not watch.done():
+                raise  # the server is stopping, or whoever called us is
+            exchange.uncancel()
+        finally:
+            watch.cancel()
+
+
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+
+
+async def _watch(body: RequestBody, receive: Receive, exchange: asyncio.Task[object]) -> None:
+    """Cancel the exchange when the client has gone. Until the body is complete the exchange itself listens."""
+    await body.complete.wait()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    exchange.cancel()

@@ -1,0 +1,73 @@
+"""Running the server: listen, and stop without losing an answer.
+
+On SIGTERM readiness fails at once, so that a load balancer looks elsewhere; requests are still taken for `drain_s`;
+then new ones are turned away while open ones get `grace_s` to finish. A second signal stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+
+import uvloop
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
+
+from proxy.server.app import create_app
+from proxy.server.parts import Parts
+from proxy.settings import Settings, check_exposure
+
+# What a header block may hold, in bytes: long cookies and tracing baggage, as nginx's large buffers take.
+_HEADER_BUFFER = 128 * 1024
+_POLL_S = 0.05
+
+
+def serve(settings: Settings, ready: Callable[[str], None] = lambda url: None) -> None:
+    """Listen until a signal comes. `ready` is told the URL once the socket is bound. Raises ConfigError."""
+    check_exposure(settings)
+    uvloop.run(_serve(settings, ready))
+
+
+async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
+    parts = Parts(settings)
+    host, port = settings.server.host, settings.server.port
+    server = Server(
+        create_app(parts),
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(max_buffer_size=_HEADER_BUFFER * 4),
+        websockets=False,
+        backlog=2048,
+        backpressure=settings.server.max_in_flight * 2 + 1000,
+        log_enabled=False,
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    running = asyncio.ensure_future(server.serve())
+    ready(f"http://{host}:{port}")
+    waiting = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if not running.done():
+        await _drain(parts, stop)
+        server.stop()
+    await running
+
+
+async def _drain(parts: Parts, stop: asyncio.Event) -> None:
+    """Let open requests finish, in bounded time."""
+    server = parts.settings.server
+    stop.clear()
+    parts.load.leaving = True
+    began = time.monotonic()
+    while time.monotonic() - began < server.drain_s and not stop.is_set():
+        await asyncio.sleep(_POLL_S)
+    parts.load.draining = True
+    while parts.load.requests and time.monotonic() - began < server.drain_s + server.grace_s and not stop.is_set():
+        await asyncio.sleep(_POLL_S)
