@@ -1,0 +1,98 @@
+"""Every encoding, however it is cut, and never more than allowed."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+
+import brotli
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.errors import BodyTooLarge, InvalidRequest, TrimtabError
+from proxy.wire.encoding import decode_body, decoder
+
+LIMIT = 100_000
+TEXT = '{"error":{"message":"北京 is too long"}}'.encode() * 50
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packing.compress(data) + packing.flush()
+
+
+PACKED: dict[str, tuple[str | None, Callable[[bytes], bytes]]] = {
+    "none": (None, bytes),
+    "empty": ("", bytes),
+    "identity": ("identity", bytes),
+    "gzip": ("gzip", gzip.compress),
+    "its old name, loud": (" X-GZIP ", gzip.compress),
+    "two gzip members": ("gzip", lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])),
+    "gzip with padding": ("gzip", lambda data: gzip.compress(data) + b"\0\0\0"),
+    "deflate": ("deflate", zlib.compress),
+    "deflate without its header": ("deflate", raw_deflate),
+    "br": ("br", brotli.compress),
+}
+SQUEEZED = {name: case for name, case in PACKED.items() if case[1] is not bytes}
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize(("encoding", "pack"), PACKED.values(), ids=PACKED)
+def test_it_comes_out_as_it_went_in(encoding: str | None, pack: Callable[[bytes], bytes], size: int) -> None:
+    body = pack(TEXT)
+    reading = decoder(encoding, LIMIT)
+    assert reading is not None
+    pieces = [reading.feed(body[i : i + size]) for i in range(0, len(body), size)]
+    assert b"".join(pieces) + reading.flush() == TEXT
+    assert decode_body(body, encoding, LIMIT) == TEXT
+
+
+@pytest.mark.parametrize(("encoding", "pack"), PACKED.values(), ids=PACKED)
+def test_exactly_the_limit_is_allowed_and_one_byte_more_is_not(
+    encoding: str | None, pack: Callable[[bytes], bytes]
+) -> None:
+    body = pack(TEXT)
+    assert decode_body(body, encoding, len(TEXT)) == TEXT
+    with pytest.raises(BodyTooLarge, match=f"larger than {len(TEXT) - 1} bytes"):
+        decode_body(body, encoding, len(TEXT) - 1)
+
+
+@pytest.mark.parametrize(("encoding", "pack"), SQUEEZED.values(), ids=SQUEEZED)
+def test_a_bomb_is_refused(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    bomb = pack(b"\0" * 50_000_000)
+    assert len(bomb) < 100_000
+    with pytest.raises(BodyTooLarge):
+        decode_body(bomb, encoding, LIMIT)
+
+
+@pytest.mark.parametrize(("encoding", "pack"), SQUEEZED.values(), ids=SQUEEZED)
+def test_a_body_that_is_something_else_is_refused(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(InvalidRequest, match="not valid"):
+        decode_body(b'{"plain": "json"}', encoding, LIMIT)
+    with pytest.raises(InvalidRequest, match="not valid"):
+        decode_body(
+            gzip.compress(TEXT)[:-12] if "gz" in encoding.lower() else pack(TEXT)[:-12], encoding, LIMIT
+        )
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "compress", "gzip, br", "utf-8"])
+def test_an_unknown_encoding_has_no_decoder(encoding: str) -> None:
+    assert decoder(encoding, LIMIT) is None
+    assert decode_body(b"x", encoding, LIMIT) is None
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip", "deflate", "br"])
+def test_an_empty_body_is_empty_in_every_encoding(encoding: str | None) -> None:
+    assert decode_body(b"", encoding, LIMIT) == b""
+
+
+@given(st.sampled_from(["gzip", "deflate", "br"]), st.binary(max_size=200), st.integers(0, 300))
+def test_any_bytes_give_a_body_or_a_clear_error(encoding: str, body: bytes, limit: int) -> None:
+    try:
+        decoded = decode_body(body, encoding, limit)
+    except TrimtabError:
+        return
+    assert decoded is not None
+    assert len(decoded) <= limit
