@@ -1,0 +1,76 @@
+"""An answer in hand: what `complete` says, and that letting go is always allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from proxy.errors import UpstreamUnreachable
+from proxy.upstream.answer import Answer
+from proxy.upstream.client import Client
+from proxy.upstream.settings import UpstreamSettings
+from tests.scripted import CLOSE, STALL, ScriptedUpstream, Step, reply, sse_reply
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    client = Client()
+    yield client
+    await client.aclose()
+
+
+async def answered(client: Client, server: ScriptedUpstream, method: str = "POST") -> Answer:
+    upstream = UpstreamSettings(name="here", base_url=server.base_url)
+    return await client.send(upstream, method, "/v1/chat/completions", b"", [], b"{}" * (method == "POST"))
+
+
+BODILESS: list[tuple[str, list[Step]]] = [
+    ("POST", reply(204)),
+    ("HEAD", [reply(200, b"12345")[0]]),
+    ("POST", reply(200)),
+]
+
+
+@pytest.mark.parametrize(("method", "script"), BODILESS)
+async def test_an_answer_without_a_body(client: Client, method: str, script: list[Step]) -> None:
+    async with ScriptedUpstream(script) as server:
+        answer = await answered(client, server, method)
+        assert await answer.read(limit=100) == b""
+        assert answer.complete
+        assert [chunk async for chunk in answer.chunks()] == []
+        await answer.aclose()
+
+
+async def test_letting_go_twice_or_after_the_end_is_harmless(client: Client) -> None:
+    async with ScriptedUpstream(reply(200, b"body"), sse_reply(b"1", STALL)) as server:
+        whole, stalled = await answered(client, server), await answered(client, server)
+        assert await whole.read(limit=100) == b"body"
+        for answer in (whole, stalled, whole, stalled):
+            await answer.aclose()
+        await asyncio.wait_for(server.left.wait(), 1)
+
+
+async def test_a_body_read_to_its_end_gives_the_connection_back(client: Client) -> None:
+    async with ScriptedUpstream(reply(400, b"body", chunked=True)) as server:
+        for _ in range(3):
+            async with await answered(client, server) as answer:
+                assert await answer.read(limit=100) == b"body"
+    assert server.connections == 1
+
+
+async def test_a_body_until_the_connection_closes_is_whole(client: Client) -> None:
+    script: list[Step] = [b"HTTP/1.1 200 OK\r\n\r\n", b"one", b"two", CLOSE]
+    async with ScriptedUpstream(script) as server:
+        answer = await answered(client, server)
+        assert b"".join([chunk async for chunk in answer.chunks()]) == b"onetwo"
+
+
+async def test_a_body_shorter_than_stated_is_a_break(client: Client) -> None:
+    async with ScriptedUpstream([b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345", CLOSE]) as server:
+        answer = await answered(client, server)
+        with pytest.raises(UpstreamUnreachable, match="broke off"):
+            await answer.read(limit=100)

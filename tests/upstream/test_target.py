@@ -1,0 +1,62 @@
+"""Where a request goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.errors import InvalidRequest
+from proxy.upstream.target import target
+
+CHAT = "/v1/chat/completions"
+
+TARGETS = [
+    ("https://api.openai.com/v1", CHAT, b"", "https://api.openai.com/v1/chat/completions"),
+    ("https://api.openai.com/v1/", CHAT, b"", "https://api.openai.com/v1/chat/completions"),
+    ("https://ark.example/api/v3", CHAT, b"", "https://ark.example/api/v3/chat/completions"),
+    ("https://api.perplexity.ai", CHAT, b"", "https://api.perplexity.ai/chat/completions"),
+    ("https://gw/openai/v1", "/v1/models", b"a=1&b=%20", "https://gw/openai/v1/models?a=1&b=%20"),
+    ("https://gw/v1", "/v1/models/Qwen%2FQwen3", b"", "https://gw/v1/models/Qwen%2FQwen3"),
+    ("https://gw/v1", "/v1", b"", "https://gw/v1"),
+    ("http://localhost:8080/v1", "/props", b"", "http://localhost:8080/props"),
+    ("http://localhost:11434/v1", "/api/show", b"", "http://localhost:11434/api/show"),
+    ("https://gw/v1", "/v1beta/models", b"", "https://gw/v1beta/models"),
+]
+
+
+@pytest.mark.parametrize(("base", "path", "query", "expected"), TARGETS)
+def test_the_part_after_v1_is_appended(base: str, path: str, query: bytes, expected: str) -> None:
+    assert target(base, path, query) == expected
+
+
+REFUSED = [
+    "/v1/../admin",
+    "/v1/..",
+    "/v1/./x",
+    "/v1/%2e%2e/admin",
+    "/v1/.%2E/admin",
+    "/v1/..%2fadmin",
+    "/v1/..%5cadmin",
+    "/v1/..\\admin",
+    "/v1/a b",
+    "/v1/a\r\nhost: x",
+    "/v1/a?b",
+    "/v1/a#b",
+    "/v1/é",
+]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_a_path_that_could_climb_out_or_break_the_line_is_refused(path: str) -> None:
+    with pytest.raises(InvalidRequest):
+        target("https://host/openai/v1", path)
+
+
+@pytest.mark.parametrize("path", ["/v1/files/..hidden", "/v1/a..b", "/v1/x.y/z..", "/v1/.well-known"])
+def test_dots_in_names_are_no_dot_segments(path: str) -> None:
+    assert target("https://host/v1", path) == "https://host" + path
+
+
+@pytest.mark.parametrize("query", [b"a=\r\n", b"a b", b"a#b", b"\xff"])
+def test_a_query_that_could_break_the_line_is_refused(query: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        target("https://host/v1", CHAT, query)
