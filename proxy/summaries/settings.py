@@ -1,0 +1,47 @@
+"""The tables `[redis]` and `[compaction]`. Left out, the store is in this process and no summaries are
+made.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+
+WEEK_S = 7 * 24 * 3600.0
+
+
+class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where summaries and learned figures are shared. Needs Redis 6.2 or newer (GETEX), or Valkey."""
+
+    url: str  # redis://, rediss://, redis+sentinel://host:port,host:port/name, redis+cluster://
+    timeout_ms: Count = 50  # an answer later than this is a miss
+    max_connections: Count = 32  # calls in flight, per process
+    max_value_kb: Count = 256  # a larger value is not stored, and not believed when read
+
+    def __repr__(self) -> str:
+        return f"RedisSettings(url='{self.url.partition('://')[0]}://…')"  # the address may hold a password
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How summaries are made and kept."""
+
+    model: str = "same"  # the request's own model, or a named faster one
+    max_summary_tokens: Count = 2_000  # the size a summary is asked for and counted at
+    precompact_share: Share = 0.75  # of the budget: from here the next summary is made ahead of need
+    summary_wait_s: Seconds = 20.0  # the longest a request waits for a summary before it goes on without
+    call_timeout_s: Seconds = 60.0  # the longest one summary call may take
+    max_read_tokens: Count = 100_000  # the most one summary call reads; a longer span is read in pieces
+    max_background: Count = 4  # summaries made ahead of need at the same time, per process
+    ttl_s: Seconds = WEEK_S  # a summary unused for this long is forgotten; every use starts it anew
+    memory_mb: Count = 64  # the in-process store: alone without Redis, and while Redis is away
+    ride_prefix: bool = False  # same model: append the instruction to what the provider has already cached
+    secret: str = ""  # sealing key of the operator, mixed with each tenant's own: see docs
+
+    def __repr__(self) -> str:
+        return f"CompactionSettings(model={self.model!r}, max_summary_tokens={self.max_summary_tokens})"

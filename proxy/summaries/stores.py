@@ -1,0 +1,25 @@
+"""Which store a configuration asks for. The one place that knows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from proxy.summaries.memory import MemoryStore
+from proxy.summaries.redis import RedisStore
+from proxy.summaries.settings import CompactionSettings, RedisSettings
+from proxy.summaries.store import Store
+
+
+def open_store(
+    redis: RedisSettings | None,
+    compaction: CompactionSettings,
+    on_error: Callable[[str], None] = lambda cause: None,
+) -> Store:
+    """The store to use; nothing is connected yet (`ping` does, and says whether it is shared).
+
+    `on_error` is told every failed call in one word: timeout, connection, refused, protocol, cluster.
+    Raises ConfigError for an address that is none.
+    """
+    max_value_kb = redis.max_value_kb if redis else RedisSettings(url="").max_value_kb
+    memory = MemoryStore(compaction.memory_mb << 20, max_value_kb << 10)
+    return memory if redis is None else RedisStore(redis, memory, on_error)

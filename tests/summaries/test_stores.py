@@ -1,0 +1,36 @@
+"""Which store a configuration gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.errors import ConfigError
+from proxy.summaries.memory import MemoryStore
+from proxy.summaries.redis import RedisStore
+from proxy.summaries.settings import CompactionSettings, RedisSettings
+from proxy.summaries.stores import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_without_redis_it_is_this_process() -> None:
+    assert isinstance(open_store(None, CompactionSettings()), MemoryStore)
+
+
+async def test_with_redis_it_is_shared_and_nothing_is_connected_yet() -> None:
+    store = open_store(RedisSettings(url="redis://127.0.0.1:1"), CompactionSettings())
+    assert isinstance(store, RedisStore)
+    await store.aclose()
+
+
+async def test_errors_are_told_in_a_word() -> None:
+    told: list[str] = []
+    store = open_store(RedisSettings(url="redis://127.0.0.1:1"), CompactionSettings(), told.append)
+    assert not await store.ping()
+    assert told == ["connection"]
+    await store.aclose()
+
+
+async def test_a_wrong_address_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigError):
+        open_store(RedisSettings(url="mysql://x"), CompactionSettings())
