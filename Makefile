@@ -1,0 +1,48 @@
+# Everything runs in a .venv of its own, made on first use from the hashed lock files. Needs Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: .venv/demo ## watch a recorded 130,000-token agent run survive a 32K window
+	$(BIN)/trimtab demo $(ARGS)
+
+run: .venv/demo ## serve: make run ARGS="--upstream https://api.openai.com/v1"
+	$(BIN)/trimtab serve $(ARGS)
+
+test: .venv/dev ## the tests
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+check: .venv/dev ## lint, format, types, import contracts, lock files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@! grep -rInE 'https?://[^ ]*(pypi|pythonhosted|npmjs|debian)\.org' --include='*.lock' . || (echo 'a lock file names a host' && false)
+
+bench: .venv/dev ## benchmarks against baselines of the same run
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lock: .venv/dev ## renew the lock files from pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile $(LOCK) --extra demo pyproject.toml -o requirements-demo.lock
+	$(BIN)/uv pip compile $(LOCK) --extra demo --extra otel --group dev pyproject.toml -o requirements-dev.lock
+LOCK := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trimtab needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/demo: .venv/bin/python requirements-demo.lock pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-demo.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.venv/dev: .venv/bin/python requirements-dev.lock pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.PHONY: help demo run test check bench lock
