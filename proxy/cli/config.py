@@ -17,7 +17,9 @@ from proxy.upstream.settings import UpstreamSettings
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--config` and `--upstream`, shared by all commands that read the configuration."""
     upstream = click.option(
-        "--upstream", metavar="URL", help="Base URL of the upstream, e.g. https://api.openai.com/v1. Enough without a file."
+        "--upstream",
+        metavar="URL",
+        help="Base URL of the upstream, e.g. https://api.openai.com/v1. Enough without a file.",
     )
     config = click.option(
         "-c",
@@ -39,7 +41,11 @@ def settings_of(config: str | None, upstream: str | None, *, need_upstream: bool
             raise ConfigError(f"--upstream: {error}") from error
         settings = msgspec.structs.replace(settings, upstreams=(named,))
     if need_upstream and not settings.upstreams:
-        hint = " (OPENAI_BASE_URL is not read: an upstream is always named on purpose)" if "OPENAI_BASE_URL" in os.environ else ""
+        hint = (
+            " (OPENAI_BASE_URL is not read: an upstream is always named on purpose)"
+            if "OPENAI_BASE_URL" in os.environ
+            else ""
+        )
         raise ConfigError(
             "no upstream: pass --upstream https://api.openai.com/v1 (or any OpenAI-compatible base URL), "
             f"or --config with an [[upstreams]] table{hint}"

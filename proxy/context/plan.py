@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 from msgspec import Raw
 
 from proxy.context import stages
@@ -15,8 +16,9 @@ from proxy.context.edits import Breakdown, Gap, Plan, Segment
 from proxy.context.policy import Policy
 from proxy.context.replay import State
 from proxy.context.texts import ANNOUNCEMENT
+from proxy.context.tokens import text_tokens
 from proxy.context.turns import SYSTEM_ROLES, boundaries
-from proxy.context.views import Memo, View, text_tokens
+from proxy.context.views import Memo, View
 
 ANNOUNCEMENT_TOKENS = text_tokens(ANNOUNCEMENT)
 
@@ -31,31 +33,22 @@ STAGES: tuple[Callable[[State], None], ...] = (
 )
 
 
-class History(tuple[Sequence[bytes | Raw], Sequence[View], int]):
-    """Messages, their views, and the tokens of what else the model reads (tools, response format)."""
+class History(msgspec.Struct, frozen=True):
+    """A conversation as received: its messages, their views, and the tokens of what else the model reads (tools,
+    response format, prediction)."""
 
-    __slots__ = ()
-
-    @property
-    def raws(self) -> Sequence[bytes | Raw]:
-        return self[0]
-
-    @property
-    def views(self) -> Sequence[View]:
-        return self[1]
-
-    @property
-    def extras(self) -> int:
-        return self[2]
+    raws: Sequence[bytes | Raw]
+    views: Sequence[View]
+    extras: int
 
     @property
     def tokens(self) -> int:
-        return self[2] + sum(view.tokens for view in self[1])
+        return self.extras + sum([view.tokens for view in self.views])
 
 
 def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
     """Read a conversation. `extras` are the raw JSON of tools and the like."""
-    return History((raws, memo.views(raws), memo.extras(extras)))
+    return History(raws, memo.views(raws), memo.extras(extras))
 
 
 def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:

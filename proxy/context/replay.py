@@ -16,8 +16,9 @@ from proxy.context.edits import Edit, Segment, Stage
 from proxy.context.policy import Policy
 from proxy.context.rewrite import rewrite
 from proxy.context.texts import NOTE
+from proxy.context.tokens import text_tokens
 from proxy.context.turns import SYSTEM_ROLES, Unit, units
-from proxy.context.views import MESSAGE_OVERHEAD, Memo, View, text_tokens
+from proxy.context.views import MESSAGE_OVERHEAD, Memo, View
 
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
 
@@ -30,8 +31,8 @@ class State:
     ) -> None:
         self.raws, self.views, self.policy, self.memo = raws, views, policy, memo
         self.budget = budget
-        self.trigger = min(budget, policy.trigger_tokens or budget)
-        self.target = int(self.trigger * policy.shaping.target)
+        self.target = int(budget * policy.shaping.target)
+        self.clear_trigger = min(budget, policy.trigger_tokens or budget)
         self.units: list[Unit] = units(views)
         self.unit_of = [i for i, unit in enumerate(self.units) for _ in range(unit.start, unit.stop)]
         self.size = fixed
@@ -86,7 +87,7 @@ class State:
 
     @property
     def over(self) -> bool:
-        return self.size > self.trigger
+        return self.size > self.budget
 
     @property
     def uncleared(self) -> int:
@@ -98,7 +99,7 @@ class State:
         """Whether anything has to be done at this boundary: too many tokens, messages or tool results."""
         shaping, uses = self.policy.shaping, self.policy.trigger_tool_uses
         return (
-            self.size > self.trigger
+            self.size > self.clear_trigger
             or (shaping.max_messages is not None and self.kept > shaping.max_messages)
             or (shaping.summarize_after_messages is not None and self.kept > shaping.summarize_after_messages)
             or (uses is not None and self.uncleared > uses)

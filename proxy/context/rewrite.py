@@ -79,7 +79,8 @@ def _squeeze(fields: Fields, chars: int) -> None:
         fields["content"] = head_and_tail(content, chars)
     elif isinstance(content, list):
         fields["content"] = [
-            part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)} for part in content
+            part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)}
+            for part in content
         ]
     _edit_arguments(fields, lambda arguments: squeeze_arguments(arguments, chars))
 

@@ -19,6 +19,8 @@ _LEAST_TEXT = 200
 
 def truncate(state: State) -> None:
     """Cut every oversized message, but for system messages and the current question."""
+    if not state.over and state.policy.shaping.truncate != "always":
+        return
     limit = state.policy.shaping.max_message_chars
     waiting = []
     for i in state.uncut:
@@ -33,17 +35,16 @@ def truncate(state: State) -> None:
 
 
 def clear(state: State) -> None:
-    """Clear old tool results in batches, oldest first, down to the target; the newest are protected."""
-    stop = _protected_from(state)
-    if _gain(state, stop) < state.policy.clear_at_least:
+    """Clear old tool results in batches, oldest first, down to the target; the newest are protected. A request
+    that asked for clearing by `context_management` gets all of them cleared, as that vocabulary has it."""
+    stop, policy = _protected_from(state), state.policy
+    due = state.size > state.clear_trigger or policy.trigger_tool_uses is not None
+    if not due or _gain(state, stop) < policy.clear_at_least:
         return
-    uses = state.policy.trigger_tool_uses
-    by_count = uses is not None and state.uncleared > uses
-    excluded = state.policy.excluded
-    batch_size = state.policy.shaping.clear_batch
-    while state.size > state.target or by_count:
-        batch, position = _batch(state, stop, batch_size, excluded)
-        if not batch or (len(batch) < batch_size and not (state.over or by_count)):
+    excluded, size = policy.excluded, policy.shaping.clear_batch
+    while state.size > state.target or policy.managed:
+        batch, position = _batch(state, stop, size, excluded)
+        if not batch or (len(batch) < size and not (state.over or policy.managed)):
             return  # an incomplete batch waits unless it is needed to fit
         for i in batch:
             state.edit(i, "cleared", state.views[i].cleared, "old tool result")
@@ -100,7 +101,7 @@ def _clear_inputs(state: State, result: int) -> None:
     call = state.units[state.unit_of[result]].start
     if not wanted or call in state.edits or not state.views[call].call_tokens:
         return
-    if wanted is True or state.tool_of(result) in wanted:
+    if wanted is True or (isinstance(wanted, tuple) and state.tool_of(result) in wanted):
         state.edit(call, "inputs_cleared", state.measure(call, "inputs_cleared", 0), "arguments of a cleared result")
 
 
@@ -231,7 +232,7 @@ def squeeze(state: State) -> None:
 
 def _share(state: State, candidates: list[int]) -> None:
     """Water-filling: small messages keep their size, the large ones get equal shares of the rest."""
-    goal = (state.trigger + state.target) // 2
+    goal = (state.budget + state.target) // 2
     room = goal - (state.size - sum(state.sent[i] for i in candidates))
     level = _level(sorted(state.sent[i] for i in candidates), room)
     for i in candidates:
@@ -272,7 +273,7 @@ def shed(state: State) -> None:
     _drop_before(state, len(state.units), set() if current is None else {current})
     for u in range(state.home, len(state.units)):
         unit = state.units[u]
-        if state.size <= state.trigger or unit.start >= state.end:
+        if not state.over or unit.start >= state.end:
             return
         if u != current and unit.role not in SYSTEM_ROLES and not state.gone[unit.start]:
             state.drop(u, "dropped", "nothing else was left to give up")

@@ -27,7 +27,6 @@ from proxy.exchange.shape import Shaping, decide, outgoing, refusal, too_long
 from proxy.exchange.smaller import smaller
 from proxy.limits import Limits
 from proxy.telemetry import Outcome, Telemetry
-from proxy.upstream.answer import Answer
 from proxy.upstream.client import Client
 from proxy.upstream.headers import to_upstream
 from proxy.upstream.roles import summary_role
@@ -75,7 +74,9 @@ class Gateway:
             await self._fail(error, downstream, notes)
         except Exception as bug:  # noqa: BLE001  the border: whatever is wrong with us, the client gets an answer
             self._telemetry.log.bug(incoming.request_id, bug)
-            await self._fail(UpstreamError("Trimtab failed to handle this request; the log has the place."), downstream, notes)
+            await self._fail(
+                UpstreamError("Trimtab failed to handle this request; the log has the place."), downstream, notes
+            )
             notes.outcome = "failed"
         finally:
             self._telemetry.metrics.ended()

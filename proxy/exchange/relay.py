@@ -6,6 +6,8 @@ because an overflow found there can still be mended by a smaller request.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from proxy.errors import RequestError, UpstreamError
@@ -181,11 +183,10 @@ class Relay:
         if self._shaping is None:
             return b""
         told = report.applied_edits(self._shaping, self._notes.edits)
-        try:
+        like: dict[str, msgspec.Raw] = {}
+        with suppress(msgspec.DecodeError):
             like = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])
-        except msgspec.DecodeError:
-            like = {}
-        kept = {key: like[key] for key in ("id", "object", "created", "model") if key in like}
+        kept: dict[str, object] = {key: like[key] for key in ("id", "object", "created", "model") if key in like}
         chunk = {**kept, "choices": [], "context_management": msgspec.Raw(told)}
         return sse.event(msgspec.json.encode(chunk))
 

@@ -27,7 +27,7 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
         stage = "cleared" if edit.stage == "inputs_cleared" else edit.stage
         count[stage] += edit.stage != "inputs_cleared"
         tokens[stage] += edit.tokens_before - edit.tokens_after
-    return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)  # type: ignore[arg-type]
+    return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)
 
 
 def headers(shaping: Shaping, edits: tuple[Edited, ...], summary: str) -> list[tuple[bytes, bytes]]:

@@ -44,9 +44,7 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The `[limits]` table: how limits are found out; seconds."""
 
     discover: bool = True
-    first_wait_s: Seconds = (
-        0.3  # the first request to a model waits at most this long for what its upstream says
-    )
+    first_wait_s: Seconds = 0.3  # the first request to a model waits at most this long for what its upstream says
     refresh_s: Annotated[float, msgspec.Meta(gt=0)] = 600.0
     learned_ttl_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
     table: str | None = None  # path of a refreshed model table; left out: the one that ships

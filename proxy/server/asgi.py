@@ -28,12 +28,25 @@ class Load:
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         self._max_requests, self._max_bytes = max_requests, max_bytes
         self.requests = self.bytes = 0
+        self._idle: asyncio.Event | None = None
         self.leaving = False  # readiness fails
         self.draining = False  # new requests are turned away
 
     @property
     def full(self) -> bool:
         return self.draining or self.requests >= self._max_requests
+
+    def leave(self) -> None:
+        """One request less."""
+        self.requests -= 1
+        if not self.requests and self._idle is not None:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Return once nothing is in flight."""
+        self._idle = asyncio.Event()
+        if self.requests:
+            await self._idle.wait()
 
     def hold(self, size: int) -> None:
         """Count `size` more bytes. Raises Overloaded beyond the bound."""
@@ -141,7 +154,7 @@ class Front:
         try:
             await self._watched(incoming, body, response, receive)
         finally:
-            self._load.requests -= 1
+            self._load.leave()
             body.release()
 
     async def _watched(self, incoming: Incoming, body: RequestBody, response: Response, receive: Receive) -> None:

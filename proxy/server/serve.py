@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvloop
 from granian.constants import HTTPModes, Interfaces
@@ -22,7 +22,6 @@ from proxy.settings import Settings, check_exposure
 
 # What a header block may hold, in bytes: long cookies and tracing baggage, as nginx's large buffers take.
 _HEADER_BUFFER = 128 * 1024
-_POLL_S = 0.05
 
 
 def serve(settings: Settings, ready: Callable[[str], None] = lambda url: None) -> None:
@@ -56,7 +55,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
     if not running.done():
         await _drain(parts, stop)
-        server.stop()
+        server.stop()  # type: ignore[no-untyped-call]
     await running
 
 
@@ -65,9 +64,10 @@ async def _drain(parts: Parts, stop: asyncio.Event) -> None:
     server = parts.settings.server
     stop.clear()
     parts.load.leaving = True
-    began = time.monotonic()
-    while time.monotonic() - began < server.drain_s and not stop.is_set():
-        await asyncio.sleep(_POLL_S)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), server.drain_s)
     parts.load.draining = True
-    while parts.load.requests and time.monotonic() - began < server.drain_s + server.grace_s and not stop.is_set():
-        await asyncio.sleep(_POLL_S)
+    idle, again = asyncio.ensure_future(parts.load.idle()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((idle, again), timeout=server.grace_s, return_when=asyncio.FIRST_COMPLETED)
+    idle.cancel()
+    again.cancel()

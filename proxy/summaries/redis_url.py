@@ -70,9 +70,7 @@ def _sentinel(parts: SplitResult, max_connections: int) -> Redis:
         },
     )
     db = int(query.get("db", ["0"])[0])
-    client: Redis = sentinels.master_for(
-        name, db=db, max_connections=max_connections, retry=_once(), **_shared(parts)
-    )
+    client: Redis = sentinels.master_for(name, db=db, max_connections=max_connections, retry=_once(), **_shared(parts))
     return client
 
 

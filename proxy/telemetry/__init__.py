@@ -55,9 +55,7 @@ __all__ = [
 class Telemetry:
     """Metrics, log and trace of one process. `metrics` and `trace` are used directly where no record is."""
 
-    def __init__(
-        self, registry: CollectorRegistry, metrics: Metrics, lines: ExchangeLog, trace: Tracing
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry, metrics: Metrics, lines: ExchangeLog, trace: Tracing) -> None:
         self._registry = registry
         self.metrics = metrics
         self.log = lines

@@ -105,9 +105,7 @@ PREFIX_BREAK = Metric(
     "Requests that do not begin like the one before, so that the prefix cache is lost from there on.",
     ("reason",),
 )
-OVERFLOW = Metric(
-    "trimtab_overflow_total", "Answers of the upstream that say the request was too long.", ("upstream",)
-)
+OVERFLOW = Metric("trimtab_overflow_total", "Answers of the upstream that say the request was too long.", ("upstream",))
 REDIS_ERRORS = Metric("trimtab_redis_errors_total", "Calls of Redis that failed or took too long.")
 REDIS_UP = Metric(
     "trimtab_redis_up",
@@ -135,9 +133,7 @@ UPSTREAM_RESPONSES = Metric(
     ("upstream", "code"),
 )
 RETRIES = Metric("trimtab_retries_total", "Calls of an upstream that were tried again.", ("upstream",))
-FAIL_OPEN = Metric(
-    "trimtab_fail_open_total", "Requests served without a part of ours that had failed.", ("part",)
-)
+FAIL_OPEN = Metric("trimtab_fail_open_total", "Requests served without a part of ours that had failed.", ("part",))
 INFLIGHT = Metric("trimtab_inflight_requests", "Requests being served now.", workers="livesum")
 CONTEXT_SIZE = Metric(
     "trimtab_context_size_tokens",
@@ -171,6 +167,4 @@ TIME_TO_FIRST_TOKEN = Metric(
     TTFT_BUCKETS,
 )
 
-CATALOGUE: tuple[Metric, ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Metric)
-)
+CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

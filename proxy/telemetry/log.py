@@ -107,9 +107,7 @@ def _frames(trace: TracebackType | None) -> list[str]:
 def _without_messages(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Put an exception's type and place in the stead of its message and source lines."""
     info = event.pop("exc_info", None)
-    error = (
-        info[1] if isinstance(info, tuple) else info if isinstance(info, BaseException) else sys.exception()
-    )
+    error = info[1] if isinstance(info, tuple) else info if isinstance(info, BaseException) else sys.exception()
     if info and error is not None:
         event.update(_whereabouts(error))
     return event

@@ -60,15 +60,11 @@ class _Bounded:
     def _given(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
-            raise BodyTooLarge(
-                f"The body is larger than {self._limit} bytes once decoded: send less at once."
-            )
+            raise BodyTooLarge(f"The body is larger than {self._limit} bytes once decoded: send less at once.")
         return data
 
     def _broken(self) -> InvalidRequest:
-        return InvalidRequest(
-            f"The body is not valid {self.name}: its content-encoding and its bytes differ."
-        )
+        return InvalidRequest(f"The body is not valid {self.name}: its content-encoding and its bytes differ.")
 
 
 class _Identity(_Bounded):

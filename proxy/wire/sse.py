@@ -46,7 +46,7 @@ class Editor:
         """The frames that this chunk completes, in order."""
         if not self._held and len(chunk) <= self._limit and (whole := _usual(chunk)) is not None:
             self._begun = True
-            return [Frame(b"data: %b\n\n" % data, data) for data in whole]
+            return [Frame(event(data), data) for data in whole] if len(whole) > 1 else [Frame(chunk, whole[0])]
         searched = max(0, len(self._held) - 3)
         self._held += chunk
         return self._cut(searched)
@@ -124,11 +124,16 @@ def comment(text: bytes) -> bytes:
 
 
 def _usual(chunk: bytes) -> list[bytes] | None:
-    """The data of a chunk of whole events with one `data: ` line each, as nearly all are; else None."""
-    if not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or b"\r" in chunk:
+    """The data of a chunk of whole events with one `data: ` line each, as nearly all are; else None.
+
+    Several are taken in one go only with LF, so that `event` gives their bytes back.
+    """
+    if not chunk.startswith(b"data: "):
         return None
-    body = chunk[6:-2]
+    body = chunk[6:-4] if chunk.endswith(b"\r\n\r\n") else chunk[6:-2] if chunk.endswith(b"\n\n") else b"\r"
+    if b"\r" in body:
+        return None
     if b"\n" not in body:
         return [body]
     datas = body.split(b"\n\ndata: ")
-    return None if any(b"\n" in data for data in datas) else datas
+    return None if chunk.endswith(b"\r\n") or any(b"\n" in data for data in datas) else datas

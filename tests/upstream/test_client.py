@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -168,9 +169,7 @@ async def test_an_answer_left_early_closes_the_upstream_connection(client: Clien
 
 
 @pytest.mark.parametrize("script", [[STALL], sse_reply(STALL), sse_reply(b"1", STALL)])
-async def test_cancelling_the_task_closes_the_upstream_connection(
-    client: Client, script: list[bytes]
-) -> None:
+async def test_cancelling_the_task_closes_the_upstream_connection(client: Client, script: list[bytes]) -> None:
     async with ScriptedUpstream(script) as server:
 
         async def use() -> None:
@@ -188,9 +187,7 @@ async def test_cancelling_the_task_closes_the_upstream_connection(
 
 
 @pytest.mark.parametrize("end", [CLOSE, RESET])
-async def test_an_answer_that_breaks_off_gives_what_had_arrived_and_then_says_so(
-    client: Client, end: object
-) -> None:
+async def test_an_answer_that_breaks_off_gives_what_had_arrived_and_then_says_so(client: Client, end: object) -> None:
     async with ScriptedUpstream(sse_reply(b"1", b"[DONE]", Pause(0.1), end)) as server:  # type: ignore[arg-type]
         answer = await call(client, settings(server.base_url))
         got: list[bytes] = []
@@ -375,6 +372,16 @@ async def test_environment_proxies_and_a_total_timeout_do_not_apply() -> None:
         assert client._session.trust_env is False
         assert client._session.timeout.total is None
     await client.aclose()
+
+
+async def test_a_long_silence_is_kept_alive_on_the_socket(client: Client) -> None:
+    async with ScriptedUpstream(sse_reply(b"1", STALL)) as server:
+        async with await call(client, settings(server.base_url)) as answer:
+            connection = answer._response.connection
+            assert connection is not None
+            assert connection.transport is not None
+            used = connection.transport.get_extra_info("socket")
+            assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 def _seen(request: Received) -> list[str]:
