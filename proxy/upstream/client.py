@@ -55,7 +55,7 @@ class Client:
         self._open = session
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(  # noqa: PLR0913  a request is these six things
+    async def send(
         self,
         upstream: UpstreamSettings,
         method: str,

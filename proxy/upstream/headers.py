@@ -53,7 +53,7 @@ _FORBIDDEN = re.compile(rb"[\r\n\0]")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+", re.IGNORECASE)
 
 
-def to_upstream(  # noqa: PLR0913  each is one fact about the hop, named at the call
+def to_upstream(
     headers: Iterable[tuple[bytes, bytes]],
     *,
     upstream: UpstreamSettings,

@@ -376,12 +376,13 @@ async def test_environment_proxies_and_a_total_timeout_do_not_apply() -> None:
 
 async def test_a_long_silence_is_kept_alive_on_the_socket(client: Client) -> None:
     async with ScriptedUpstream(sse_reply(b"1", STALL)) as server:
-        async with await call(client, settings(server.base_url)) as answer:
-            connection = answer._response.connection
-            assert connection is not None
-            assert connection.transport is not None
-            used = connection.transport.get_extra_info("socket")
-            assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        answer = await call(client, settings(server.base_url))
+        connection = answer._response.connection
+        assert connection is not None
+        assert connection.transport is not None
+        used = connection.transport.get_extra_info("socket")
+        assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        await answer.aclose()
 
 
 def _seen(request: Received) -> list[str]:
