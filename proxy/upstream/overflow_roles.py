@@ -1,0 +1,114 @@
+"""What a number in an overflow's sentence counts, told by the words right beside it.
+
+Never by its place in a known sentence: left of it "maximum", "limit of", "exceeds" make a limit, "resulted
+in", "requested" what was sent; right of it "input tokens", "in the completion" make a part of that. A limit
+on the left wins over a part on the right ("the limit of 272000 input tokens"); bare nouns ("prompt (43028")
+decide only when nothing stronger is there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from proxy.upstream.overflow_text import any_of
+
+Role = Literal["limit", "actual", "input", "output", "excess", "none"]
+
+# The words that give a number its role: to its right, from there on; to its left, the last one counts.
+_RIGHT: tuple[tuple[Role, re.Pattern[str]], ...] = (
+    (
+        "output",
+        any_of(
+            r"^[ )]*(?:tokens? )?(?:in|for|of|from) (?:the |your )?"
+            r"(?:completion|output|response|generation|answer)",
+            r"^[ )]*(?:requested )?(?:output|completion|response|new|max_(?:new_|output_|completion_)?)"
+            r" ?tokens",
+        ),
+    ),
+    (
+        "input",
+        any_of(
+            r"^[ )]*(?:tokens? )?(?:in|of|from) (?:the |your |text |tool |input )*"
+            r"(?:prompt|input|messages?|functions?|tools?|text|history|conversation)",
+            r"^[ )]*(?:input|prompt|inputs|context) tokens",
+        ),
+    ),
+    (
+        "limit",
+        any_of(
+            r"^[ )]*-?(?:tokens? )?(?:maximum|max\b|limit|allowed|supported)",
+            r"^[ )]*-?(?:tokens? )?context (?:length|window|size|limit)",
+        ),
+    ),
+)
+_LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("excess", (r"\bby(?: about| approximately)? *$",)),
+    (
+        "none",
+        (
+            r"\b(?:code|error|status|errno|http|line|column|char|index|id)(?: is| of)?\W*$",
+            r"\b(?:version|position|value)(?: is| of)?\W*$",
+            r"\b(?:minimum|min|below)(?: is| of)?\W*$|-$|\bcharacters?(?: is| of)?\W*$|字符\W*$",
+        ),
+    ),
+    # Stands before "limit", which would read its "maximum".
+    ("sum", (r"\binput and (?:maximum |max )?output tokens",)),
+    (
+        "output",
+        (
+            r"\bmax_(?:new_|output_|completion_)?tokens\b|\bmaxoutputtokens|\bmax generation|\bgenerating",
+            r"\b(?:generation|output|completion) length|\bcompletion\b|输出",
+        ),
+    ),
+    (
+        "limit",
+        (
+            r"\bmax(?:imum|imal\w*)?\b|\bmax_\w+|\blimite?[sd]?\b|\ballow\w*|\bsupport\w*|\bavailable\b",
+            r"\bonly\b|\bup to\b|\bat most\b|\bno more than\b|\bexceed\w*|<=? *$|≤ *$",
+            r"\b(?:less|longer|greater|larger|more|fewer|smaller|higher) than\b|\bwithin\b",
+            r"\bover\b|\babove\b",
+            r"\bcontext[ _-](?:length|window|size|limit)|\bslot context\b|\bn_ctx\w*|\bwindow\b|\bcapacity\b",
+            r"\bcap\b|上限|最大|限制|超过|超出|最多|最長|최대|제한|límite|máxim\w*|лимит\w*|максим\w*",
+            r"überschr\w*|dépass\w*|massim\w*|maksym\w*",
+        ),
+    ),
+    (
+        "actual",
+        (
+            r"\bresult\w* in\b|\brequest(?:ed|ing)\b|\bcontain\w*|\bha[sd]\b|\bhave\b|\breceived\b|\bgiven\b",
+            r"\bgot\b|\bcurrent\b|\brequires?\b|\bused\b|\bsent\b|\bprovided\b|\bpassed\b|\bsupplied\b",
+            r"\bkeep the first\b|\bn_keep\b|\bactual\b|当前|实际|现有|您的",
+        ),
+    ),
+    (
+        "weak",
+        (
+            r"\b(?:prompts?|inputs?|messages?|request|tokens?|length|total|conversation|sequence|count)\b",
+            r"\bcontext\b|输入|请求|长度|トークン|토큰",
+        ),
+    ),
+)
+_LEFT = re.compile("|".join(f"(?P<{role}>{'|'.join(words)})" for role, words in _LEFT_WORDS))
+_OTHER_UNIT = re.compile(r"^ ?(?:characters?|chars|bytes?|[kmg]i?b\b|字符|seconds|messages|requests)")
+
+
+def role_of(left: str, right: str) -> Role:
+    """The role of a number, by the words between it and its neighbours, in `plain` text."""
+    if _OTHER_UNIT.match(right):
+        return "none"
+    strong: str | None = None
+    weak = False
+    for match in _LEFT.finditer(left):
+        if match.lastgroup == "weak":
+            weak = True
+        else:
+            strong = "actual" if match.lastgroup == "sum" else match.lastgroup
+    if strong in ("excess", "none", "limit"):
+        return strong  # type: ignore[return-value]
+    for role, pattern in _RIGHT:
+        if pattern.match(right):
+            return role
+    if strong in ("output", "actual"):
+        return strong  # type: ignore[return-value]
+    return "actual" if weak else "none"

@@ -1,0 +1,52 @@
+"""The ways to say that a prompt does not fit: sentences in several languages, and codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.upstream.overflow_families import FAMILIES, STRONG_CODE, WEAK_CODE
+from proxy.upstream.overflow_text import plain
+from tests.upstream.overflow_samples import OVERFLOWS
+
+NO_FAMILY = [
+    "The model `gpt-9` does not exist",
+    "Provider returned error",
+    "Conversation not found",
+    "prompt is required",
+    "upstream connect error: maximum context length",
+    "the context window is not configured",
+    "In context=('properties', 'path'), schema must have a 'type' key.",
+    "Request Entity Too Large",
+]
+
+
+@pytest.mark.parametrize("text", [text for text, _, _ in OVERFLOWS if " " in text or not text.isascii()])
+def test_sentences(text: str) -> None:
+    assert FAMILIES.search(plain(text))
+
+
+@pytest.mark.parametrize("text", NO_FAMILY)
+def test_other_sentences(text: str) -> None:
+    assert not FAMILIES.search(plain(text))
+
+
+STRONG = ["contextlengthexceeded", "exceedcontextsizeerror", "contextwindowexceedederror", "prompttoolong", "1261"]
+STRONG += ["modelmaxprompttokensexceeded", "outofcontexterror", "maxcontextlengthexceeded", "inputtokensexceeded"]
+NEITHER = ["ratelimitexceeded", "invalidrequesterror", "contextdeadlineexceeded", "inputimagetoolarge", "2013", "12610"]
+NEITHER += ["requesttoolarge", "outputlengthexceeded", "stringabovemaxlength", "modelnotfound", "badrequest", "400"]
+
+
+@pytest.mark.parametrize("code", STRONG)
+def test_strong_codes(code: str) -> None:
+    assert STRONG_CODE.match(code)
+
+
+@pytest.mark.parametrize("code", ["toomanytokens", "tokenslimitreached", "tokenstoolong"])
+def test_weak_codes(code: str) -> None:
+    assert WEAK_CODE.match(code)
+
+
+@pytest.mark.parametrize("code", NEITHER)
+def test_other_codes(code: str) -> None:
+    assert not STRONG_CODE.match(code)
+    assert not WEAK_CODE.match(code)

@@ -1,0 +1,50 @@
+"""The numbers of an overflow, and that what does not add up is not given."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.upstream.overflow_figures import MAX_LIMIT, MIN_LIMIT, Figures, figures, in_fields
+from proxy.upstream.overflow_text import plain
+
+COHERE = "size limit exceeded by 168512 tokens. The limit for this model is 132000 tokens."
+READ = [
+    ("prompt is too long: 213462 tokens > 200000 maximum", Figures(200000, 213462, "input", 213462)),
+    ("Range of input length should be [1, 983616]", Figures(983616)),
+    (COHERE, Figures(132000, 300512, "input", 300512)),
+    ("exceeded max context length by 4096 tokens", Figures()),
+    ("context window exceeds limit (2013)", Figures()),
+    ("exceeds the maximum number of tokens allowed (65536)", Figures(65536)),
+    ("maximum context length is 3 tokens. However, your request has 8 input tokens.", Figures()),
+    ("maximum context length is 99999999999 tokens", Figures()),
+    ("exceeded model token limit: 262144 (requested: 1000)", Figures()),  # cannot be
+    ("71599 + 2048 is greater than max_seq_len 65536", Figures(65536, 71599, "input", 71599, 2048)),
+    ("model llama-3.1-8b-131072 2024-08-06: maximum context length is 8192 tokens", Figures(8192)),
+    ("the max input characters is 20000", Figures()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), READ)
+def test_figures(text: str, expected: Figures) -> None:
+    assert figures(plain(text)) == expected
+
+
+def test_a_code_is_no_figure() -> None:
+    assert figures("maximum prompt tokens 20130", codes=("20130",)) == Figures()
+
+
+def test_fields() -> None:
+    assert in_fields(8192, 13392) == Figures(8192, 13392, "input", 13392)
+    assert in_fields(3, 8) == Figures()
+    assert in_fields(8192, 100) == Figures()
+    assert in_fields(None, None) == Figures()
+
+
+@given(st.text(alphabet="0123456789 ,.>+-()[]tokens limit maximum requested exceeds by input", max_size=200))
+def test_what_is_given_adds_up(text: str) -> None:
+    got = figures(plain(text))
+    assert got.limit is None or MIN_LIMIT <= got.limit <= MAX_LIMIT
+    if got.limit is not None and got.actual is not None and got.output is None and got.kind == "total":
+        assert got.actual >= got.limit
