@@ -2,12 +2,12 @@
 # Python with that folder and nothing else. No compiler, no pip and no shell script run in the image.
 FROM python:3.13-slim AS build
 WORKDIR /build
-COPY requirements.lock requirements-build.lock ./
+COPY requirements-image.lock requirements-build.lock ./
 RUN python3 -m venv tools \
     && tools/bin/pip install --no-cache-dir --require-hashes --requirement requirements-build.lock \
     && python3 -m venv --without-pip /opt/trimtab \
     && tools/bin/pip --python /opt/trimtab/bin/python install --no-cache-dir --no-deps --require-hashes \
-       --requirement requirements.lock
+       --requirement requirements-image.lock
 COPY pyproject.toml README.md ./
 COPY config config
 COPY proxy proxy

@@ -1,0 +1,235 @@
+"""Checks of the chart: what Helm says, what Kubernetes' own schemas say, and what a careful operator looks for."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from proxy.settings import parse
+from tests.deploy.matrix import KUBERNETES, REFUSED, VALUES, every_manifest, manifests, pods, rendered
+from tests.deploy.tools import ROOT, Wrong, python, run
+
+# Kinds that come with an operator or a gateway, for which Kubernetes itself has no schema.
+_GUESTS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute")
+
+# Reads each manifest with the operator's own models and looks whether any key got lost on the way: an unknown one does.
+_OPERATOR_MODELS = """
+import json, sys
+import cloudcoil.models.prometheus_operator.v1 as models
+def lost(given, kept, place):
+    if isinstance(given, dict):
+        gone = [place + "." + key for key in given if key not in kept]
+        return gone + [p for k, v in given.items() if k in kept for p in lost(v, kept[k], place + "." + k)]
+    if isinstance(given, list):
+        return [p for i, v in enumerate(given) for p in lost(v, kept[i], f"{place}[{i}]")]
+    return []
+for document in json.load(sys.stdin):
+    model = getattr(models, document["kind"]).model_validate(document)
+    kept = model.model_dump(by_alias=True, exclude_unset=True, mode="json")
+    if places := lost(document["spec"], kept["spec"], document["kind"]):
+        sys.exit("unknown to the operator: " + ", ".join(places))
+"""
+
+
+def lint() -> str:
+    """`helm lint --strict`, with nothing set and with everything on."""
+    for values in VALUES.values():
+        run("helm", "lint", "--strict", "helm", "--values", "-", stdin=values)
+    return f"helm lint --strict, {len(VALUES)} sets of values"
+
+
+def renders() -> str:
+    count = sum(len(documents) for documents in rendered().values())
+    return f"{count} manifests from {len(VALUES)} sets of values for Kubernetes {' and '.join(KUBERNETES)}"
+
+
+def refuses() -> str:
+    """Values that would not work, or would leak a key, are refused with the reason."""
+    for name, (values, reason) in REFUSED.items():
+        try:
+            manifests(values)
+        except Wrong as said:
+            if reason not in str(said):
+                raise Wrong(f"{name}: refused for another reason: {said}") from said
+        else:
+            raise Wrong(f"{name} was not refused")
+    return f"{len(REFUSED)} wrong sets of values refused, each with its reason"
+
+
+def kubernetes_accepts() -> str:
+    """Every manifest against the strict schemas of the oldest and the newest version."""
+    count = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for version in KUBERNETES:
+            files = []
+            for (_, of), documents in rendered().items():
+                for document in documents:
+                    if of == version and document["kind"] not in _GUESTS:
+                        file = Path(folder) / f"{version}-{len(files)}-{document['kind']}.yaml"
+                        file.write_text(yaml.safe_dump(document))
+                        files.append(file)
+            run("kubernetes-validate", "--strict", "--quiet", "-k", f"{version}.0", *files)
+            count += len(files)
+    return f"{count} manifests valid strictly, Kubernetes {' and '.join(KUBERNETES)}"
+
+
+def operator_accepts() -> str:
+    """Monitors and rules by the Prometheus operator's own models."""
+    documents = [d for _, d in every_manifest() if d["apiVersion"] == "monitoring.coreos.com/v1"]
+    python(_OPERATOR_MODELS, json.dumps(documents))
+    return f"{len(documents)} monitors and rules read by the Prometheus operator's models, no key unknown"
+
+
+def proxy_reads_its_file() -> str:
+    """The file in the ConfigMap is one the proxy starts with."""
+    count = 0
+    for where, document in every_manifest():
+        text = document.get("data", {}).get("trimtab.toml") if document["kind"] == "ConfigMap" else None
+        if text is not None:
+            names = re.findall(r"\$\{(\w+)\}", text)
+            settings = parse(text, {name: f"redis://{name.lower()}" for name in names})
+            if not settings.upstreams:
+                raise Wrong(f"{where}: no upstreams")
+            count += 1
+    return f"{count} rendered trimtab.toml read by the proxy"
+
+
+def secrets_are_references() -> str:
+    """No Secret is made, and each name the file asks the environment for comes from one."""
+    for where, document in every_manifest():
+        if document["kind"] == "Secret":
+            raise Wrong(f"{where}: the chart makes a Secret")
+    for (name, _), documents in rendered().items():
+        kinds = {d["kind"]: d for d in documents if d["metadata"]["name"] in ("t-trimtab", "llm")}
+        asked = set(re.findall(r"\$\{(\w+)\}", str(kinds.get("ConfigMap", {}).get("data", ""))))
+        (container,) = (
+            c for c in kinds["Deployment"]["spec"]["template"]["spec"]["containers"] if c["name"] == "trimtab"
+        )
+        given = {e["name"] for e in container.get("env", []) if "secretKeyRef" in e.get("valueFrom", {})}
+        if asked - given:
+            raise Wrong(f"{name}: {asked - given} is asked for and comes from no Secret")
+    return "no Secret made, every ${NAME} of the file comes from one"
+
+
+def pods_are_locked_down() -> str:
+    """No root, a read-only root file system, no capabilities, no token, no privilege to gain."""
+    ours = {"trimtab", "redis", "ready"}
+    for where, pod in pods():
+        if pod["automountServiceAccountToken"] or not pod["securityContext"]["runAsNonRoot"]:
+            raise Wrong(f"{where}: token or root")
+        for container in pod["containers"]:
+            context = container.get("securityContext", {})
+            if container["name"] in ours and not (
+                context["readOnlyRootFilesystem"]
+                and not context["allowPrivilegeEscalation"]
+                and context["capabilities"]["drop"] == ["ALL"]
+                and context["seccompProfile"]["type"] == "RuntimeDefault"
+            ):
+                raise Wrong(f"{where}: {container['name']} is not locked down")
+    return f"{len(pods())} pods: not root, read-only, no capabilities, no token"
+
+
+def streams_may_finish() -> str:
+    """The pod is given longer than the hook, the drain and the open streams take together."""
+    for (name, _), documents in rendered().items():
+        deployment = next(
+            d for d in documents if d["kind"] == "Deployment" and d["metadata"]["name"] in ("t-trimtab", "llm")
+        )
+        text = next((d["data"]["trimtab.toml"] for d in documents if "trimtab.toml" in d.get("data", {})), "")
+        found = re.findall(r"(?:grace_s|drain_s) = ([0-9.]+)", text)
+        pod = deployment["spec"]["template"]["spec"]
+        hook = next(c for c in pod["containers"] if c["name"] == "trimtab")["lifecycle"]["preStop"]["sleep"]["seconds"]
+        if pod["terminationGracePeriodSeconds"] < hook + sum(map(float, found)):
+            raise Wrong(f"{name}: killed before its streams may end")
+    return "the grace time covers preStop, drain and streams"
+
+
+def services_find_their_pods() -> str:
+    """What selects pods selects those of the same rendering, and only the right ones."""
+    count = 0
+    for (name, _), documents in rendered().items():
+        labels = {
+            d["metadata"]["name"]: d["spec"]["template"]["metadata"]["labels"]
+            for d in documents
+            if d["kind"] == "Deployment"
+        }
+        for document in documents:
+            selector = _selector(document)
+            if selector is None:
+                continue
+            chosen = [pod for pod, found in labels.items() if selector.items() <= found.items()]
+            if chosen != [document["metadata"]["name"]]:
+                raise Wrong(f"{name}: {document['kind']} {document['metadata']['name']} selects {chosen}")
+            count += 1
+    return f"{count} selectors choose the pods they should"
+
+
+def _selector(document: dict[str, Any]) -> dict[str, str] | None:
+    match document["kind"]:
+        case "Service":
+            return document["spec"]["selector"]
+        case "PodDisruptionBudget" | "PodMonitor":
+            return document["spec"]["selector"]["matchLabels"]
+        case "NetworkPolicy":
+            return document["spec"]["podSelector"]["matchLabels"]
+    return None
+
+
+def sidecar() -> str:
+    """The recipe, as a manifest and through the library chart."""
+    documents = list(yaml.safe_load_all((ROOT / "helm/examples/sidecar.yaml").read_text()))
+    with tempfile.TemporaryDirectory() as folder:
+        chart = shutil.copytree(ROOT / "helm", Path(folder) / "helm") / "examples/agent"
+        run("helm", "dependency", "build", chart)
+        documents += manifests("", chart=str(chart))
+        documents += manifests("trimtab: { upstream: '', configMap: mine }", chart=str(chart))
+        for number, document in enumerate(documents):
+            file = Path(folder) / f"{number}.yaml"
+            file.write_text(yaml.safe_dump(document))
+            for version in KUBERNETES:
+                run("kubernetes-validate", "--strict", "--quiet", "-k", f"{version}.0", file)
+    for document in documents:
+        (container,) = document["spec"]["template"]["spec"]["initContainers"]
+        if container["restartPolicy"] != "Always" or "--host=127.0.0.1" not in container["args"]:
+            raise Wrong(f"{document['kind']}: not a sidecar on loopback")
+    return "sidecar: the manifest, and the library chart in a chart of one's own"
+
+
+def schema_is_built() -> str:
+    from helm import schema
+
+    if (ROOT / "helm/values.schema.json").read_text() != schema.text():
+        raise Wrong("helm/values.schema.json is old: python -m helm.schema")
+    run("check-jsonschema", "--check-metaschema", "helm/values.schema.json")
+    return "values.schema.json is what the proxy's settings and values.yaml say"
+
+
+def packages() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        run("helm", "package", "helm", "--destination", folder)
+        (package,) = Path(folder).iterdir()
+        return f"helm package: {package.name}, {package.stat().st_size // 1024} KiB"
+
+
+CHECKS: tuple[Callable[[], str], ...] = (
+    lint,
+    renders,
+    refuses,
+    kubernetes_accepts,
+    operator_accepts,
+    proxy_reads_its_file,
+    secrets_are_references,
+    pods_are_locked_down,
+    streams_may_finish,
+    services_find_their_pods,
+    sidecar,
+    schema_is_built,
+    packages,
+)
