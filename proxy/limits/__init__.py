@@ -3,22 +3,35 @@ our estimate is from what the model counts. See docs/limits.md and docs/calibrat
 """
 
 from proxy.limits.budget import Budget, lowered_max_tokens, usable
+from proxy.limits.discovery import Fetch
 from proxy.limits.environment import from_environment
+from proxy.limits.events import Event, Notify
 from proxy.limits.limit import DEFAULT, Limit
-from proxy.limits.limits import Limits
+from proxy.limits.limits import Limits, Pair, Snapshot
+from proxy.limits.refresh import refresh_table
 from proxy.limits.settings import LimitsSettings, ModelSettings, Prices
-from proxy.limits.table import Table
+from proxy.limits.store import MemoryStore, Store
+from proxy.limits.table import Origin, Table
 
 __all__ = [
     "DEFAULT",
     "Budget",
+    "Event",
+    "Fetch",
     "Limit",
     "Limits",
     "LimitsSettings",
+    "MemoryStore",
     "ModelSettings",
+    "Notify",
+    "Origin",
+    "Pair",
     "Prices",
+    "Snapshot",
+    "Store",
     "Table",
     "from_environment",
     "lowered_max_tokens",
+    "refresh_table",
     "usable",
 ]

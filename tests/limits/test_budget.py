@@ -65,9 +65,7 @@ def test_lowered_max_tokens(model: Limit, max_tokens: int | None, tokens: int, w
     assert lowered_max_tokens(model, max_tokens, tokens) == want
 
 
-@pytest.mark.parametrize(
-    ("n", "power"), [(-5, 1), (0, 1), (1, 1), (2, 2), (3, 4), (4096, 4096), (4097, 8192)]
-)
+@pytest.mark.parametrize(("n", "power"), [(-5, 1), (0, 1), (1, 1), (2, 2), (3, 4), (4096, 4096), (4097, 8192)])
 def test_next_power_of_two(n: int, power: int) -> None:
     assert next_power_of_two(n) == power
 

@@ -1,6 +1,8 @@
 """The facade: sources in order, and quick answers."""
 
-from proxy.limits import Limits, ModelSettings
+import pytest
+
+from proxy.limits import Event, Limits, LimitsSettings, ModelSettings
 
 
 def test_sources_in_order() -> None:
@@ -28,3 +30,65 @@ def test_an_exact_name_beats_its_family() -> None:
 def test_a_known_answer_is_the_same_object() -> None:
     limits = Limits()
     assert limits.known("u", "gpt-4o") is limits.known("u", "gpt-4o")
+
+
+async def says_4096(upstream: str, path: str, body: bytes | None = None) -> bytes | None:
+    return b'{"data": [{"id": "gpt-4o", "max_model_len": 4096}]}' if path == "models" else None
+
+
+async def must_not_ask(upstream: str, path: str, body: bytes | None = None) -> bytes | None:
+    raise AssertionError(path)
+
+
+@pytest.mark.anyio
+async def test_what_the_upstream_says_stands_between_environment_and_table() -> None:
+    limits = Limits({"known": ModelSettings(context_size=9_000), "gpt-*": ModelSettings(budget=3_000)})
+    limit = await limits.limit_of("u", "gpt-4o", says_4096)
+    assert (limit.context_size, limit.source, limit.budget) == (4_096, "discovered", 3_000)
+    assert limit.prices is not None
+    assert limits.known("u", "gpt-4o") == limit
+    assert limits.known("elsewhere", "gpt-4o").source == "bundled"
+    await limits.aclose()
+
+
+@pytest.mark.anyio
+async def test_where_the_window_is_written_nothing_is_asked() -> None:
+    limits = Limits({"m": ModelSettings(context_size=9_000)})
+    assert (await limits.limit_of("u", "m", must_not_ask)).context_size == 9_000
+    off = Limits(settings=LimitsSettings(discover=False))
+    assert (await off.limit_of("u", "m", must_not_ask)).source == "default"
+
+
+@pytest.mark.anyio
+async def test_a_learned_limit_lowers_a_configured_one_and_is_seen() -> None:
+    events: list[Event] = []
+    limits = Limits({"m": ModelSettings(context_size=100_000)}, notify=events.append)
+    assert limits.learn("u", "m", 32_768)
+    assert not limits.learn("u", "m", 50_000)
+    assert (limits.known("u", "m").context_size, limits.known("u", "m").source) == (32_768, "learned")
+    assert [event.kind for event in events] == ["learned_contradicts", "learned_ignored"]
+
+
+@pytest.mark.anyio
+async def test_the_count_in_a_refusal_calibrates_but_is_not_taken() -> None:
+    limits = Limits()
+    limits.observe("u", "m", 50_000, 80_000, accepted=False)
+    assert limits.factor("u", "m") >= 1.6
+    assert limits.learn("u", "m", 64_000)
+    limits.observe("u", "m", 50_000, 70_000)
+    assert limits.known("u", "m").source == "default"
+
+
+def test_the_snapshot_shows_every_pair_and_the_tables_origin() -> None:
+    limits = Limits()
+    limits.observe("u", "gpt-4o", 1_000, 1_200)
+    limits.observe("u", "gpt-4o", 1_000, None)
+    limits.known("v", "claude-sonnet-4-5")
+    shot = limits.snapshot()
+    assert [(p.upstream, p.model, p.observations) for p in shot.pairs] == [
+        ("u", "gpt-4o", 1),
+        ("v", "claude-sonnet-4-5", 0),
+    ]
+    assert shot.pairs[0].needs_usage
+    assert shot.events == {"factor_moved": 1, "usage_ignored": 1}
+    assert shot.table.date >= "2026"

@@ -83,9 +83,7 @@ CHOSEN = [
 
 
 @pytest.mark.parametrize(("name", "entry", "own"), CHOSEN)
-def test_of_several_entries_one_is_chosen_and_only_the_makers_is_its_own(
-    name: str, entry: str, own: bool
-) -> None:
+def test_of_several_entries_one_is_chosen_and_only_the_makers_is_its_own(name: str, entry: str, own: bool) -> None:
     found = SMALL.find(name)
     assert found is not None
     assert found.entry.name == entry

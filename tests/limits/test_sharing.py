@@ -1,0 +1,74 @@
+"""Two replicas and one store."""
+
+import asyncio
+
+import pytest
+
+from proxy.limits import Limits, MemoryStore
+
+from .clock import Clock
+
+pytestmark = pytest.mark.anyio
+
+
+async def nothing(upstream: str, path: str, body: bytes | None = None) -> bytes | None:
+    return None
+
+
+class Stuck:
+    """A store that never answers."""
+
+    async def get(self, key: str) -> bytes | None:
+        await asyncio.sleep(3600)
+        return None
+
+    async def set(self, key: str, value: bytes, ttl_s: float) -> None:
+        await asyncio.sleep(3600)
+
+
+async def test_a_second_replica_knows_what_the_first_learned() -> None:
+    store = MemoryStore()
+    one, other = Limits(store=store), Limits(store=store)
+    one.observe("u", "gpt-4o", 10_000, 17_000)
+    assert one.learn("u", "gpt-4o", 32_768)
+    await one.aclose()
+    limit = await other.limit_of("u", "gpt-4o", nothing)
+    assert (limit.context_size, limit.source) == (32_768, "learned")
+    assert other.factor("u", "gpt-4o") == one.factor("u", "gpt-4o") > 1.6
+    await other.aclose()
+
+
+async def test_a_factor_that_moves_reaches_the_other_within_a_sync() -> None:
+    store, clock = MemoryStore(), Clock()
+    one, other = Limits(store=store, clock=clock), Limits(store=store, clock=clock)
+    for replica in (one, other):
+        await replica.limit_of("u", "gpt-4o", nothing)
+        replica.observe("u", "gpt-4o", 10_000, 10_000)
+    one.observe("u", "gpt-4o", 12_000, 15_000)
+    await asyncio.sleep(0)
+    clock.now += 31
+    await other.limit_of("u", "gpt-4o", nothing)
+    await asyncio.sleep(0.01)
+    assert other.factor("u", "gpt-4o") == one.factor("u", "gpt-4o")
+
+
+async def test_a_disproved_lesson_is_taken_back() -> None:
+    store = MemoryStore()
+    one = Limits(store=store)
+    one.learn("u", "gpt-4o", 32_768)
+    one.observe("u", "gpt-4o", 50_000, 50_000)
+    await one.aclose()
+    assert (await Limits(store=store).limit_of("u", "gpt-4o", nothing)).source == "bundled"
+
+
+async def test_a_stuck_store_costs_a_short_wait_once() -> None:
+    limits = Limits(store=Stuck())
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await limits.limit_of("u", "gpt-4o", nothing)
+    first = loop.time() - start
+    start = loop.time()
+    for _ in range(50):
+        await limits.limit_of("u", "gpt-4o", nothing)
+    assert loop.time() - start < first
+    await limits.aclose()
