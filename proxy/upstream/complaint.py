@@ -116,7 +116,7 @@ def _walk(value: Any, sink: _Sink, depth: int) -> None:
 
 def _walk_member(key: str, item: Any, sink: _Sink, depth: int) -> None:
     name = key.lower()
-    if key.endswith(("Exception", "Error")):
+    if name.endswith(("exception", "error")) and name != "error":
         sink.code(key)
     if name == "param" and isinstance(item, str):
         sink.params.append(item[:120])

@@ -42,7 +42,7 @@ SUBJECT = (
 )
 MEASURE = (
     r"(?:\bmax\w*|\blimit\w*|\ballow\w*|\bsupport\w*|\blength|\btokens?\b|\bmodels?\b|\bwindow|\bcontext"
-    r"|\bcapacity)"
+    r"|\bcapacity|\b\d{4,})"
 )
 _TOO = r"too (?:long|large|big)\b"
 _MUST = r"\b(?:must|should|can|may|cannot)\b"
@@ -60,6 +60,7 @@ _ENGLISH = (
     r"too many (?:input |prompt |total )?tokens",
     # The window alone is stated: "maximum context length is 8192".
     rf"{CONTEXT}(?: (?:is|was|of|only|just|tokens?|for|this|the|model|size)){{0,5}}[ :=(\[]{{1,3}}\d",
+    r"\bcontext (?:is|of|has|allows|supports)(?: (?:only|up|to|at|most|a|maximum|of)){0,5} \d",
     r"\bcontext: ?\d+ tokens|max(?:imum)? (?:size|length) ?:? ?\d+ tokens",
     r"supports? (?:only )?(?:up to|at most|a maximum of|no more than) \d+ (?:input |prompt )?tokens",
     r"tokens?,? (?:but )?(?:the )?maximum is \d|max(?:imum)?(?: number of)? input (?:characters|tokens)",

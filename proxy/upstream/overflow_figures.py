@@ -38,13 +38,14 @@ _NUMBER = re.compile(rf"(?<![{WORD}./@#-])\d{{1,12}}(?![{WORD}]|\.\d|%|/\d|-(?!t
 
 # 199759 + 8192 > 200000; also in words: "71599 + 2048 is greater than max_seq_len 65536"
 _SUM = re.compile(
-    r"(\d+)(?: tokens?)? \+ [^\d.]{0,30}?(\d+)[^\d.]{0,12}?"
+    r"(\d+)\)?(?: tokens?\)?)? (?:\+|and|plus) [^\d.]{0,30}?(\d+)[^\d.]{0,12}?"
     r"(?:>=?|greater than|exceeds?|larger than|longer than|over)[^\d.]{0,40}?(\d+)"
 )
 _ROOM = re.compile(r"(\d+) ?> ?(\d+) ?- ?(\d+)")  # 16384 > 65536 - 64170
 _COMPARE = any_of(
     r"(\d+)(?: [a-z]+)? ?(?:>=?|≥|\bvs\.?) ?(?:[a-z_]+:? ?=? ?)?(\d+)",  # 213462 tokens > 200000
     r"\b(\d{4,}) ?/ ?(\d{4,})\b",  # 45000 / 32768
+    r"\((\d{4,}) (?:tokens )?(?:out )?of (\d{4,})",  # (33001 of 32768)
 )
 _RANGE = re.compile(r"(?:[\[(] ?[01] ?[,~-] ?|\b(?:between|from) [01] (?:and|to) )(\d+)")  # [1, 30720]
 
@@ -124,6 +125,8 @@ def _settle(text: str, found: dict[Role, list[tuple[int, bool]]]) -> Figures:
         return Figures(limit, inputs, "input" if inputs else None, inputs, output, lower)
     actual = actuals[0][0]
     total = bool(output) or bool(inputs and inputs != actual) or bool(_TOTAL.search(text))
+    if output and inputs is None and limit and actual < limit < actual + output:
+        total = False  # input and output stand side by side, no sum is stated
     if not total:
         return Figures(limit, actual, "input", actual, output, lower)
     if inputs is None and output and actual > output:

@@ -42,6 +42,12 @@ _RIGHT: tuple[tuple[Role, re.Pattern[str]], ...] = (
         ),
     ),
 )
+# The number is what exceeds, or what was sent: "context length of 33001 tokens exceeds the limit".
+_SUBJECT = any_of(
+    r"^[ )]*(?:tokens?\)? )?(?:exceeds?\b|does not fit)",
+    r"^[ )]*(?:tokens?\)? )?(?:is|are) (?:greater|longer|larger|bigger|more|over|too|above)\b",
+    r"^ (?:tokens? )?(?:were|was|are) (?:provided|sent|requested|given|received|used|found|supplied)",
+)
 _LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("excess", (r"\bby(?: about| approximately)? *$",)),
     (
@@ -68,7 +74,8 @@ _LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"\bonly\b|\bup to\b|\bat most\b|\bno more than\b|\bexceed\w*|<=? *$|≤ *$",
             r"\b(?:less|longer|greater|larger|more|fewer|smaller|higher) than\b|\bwithin\b",
             r"\bover\b|\babove\b",
-            r"\bcontext[ _-](?:length|window|size|limit)|\bslot context\b|\bn_ctx\w*|\bwindow\b|\bcapacity\b",
+            r"\bcontext[ _-](?:length|window|size|limit)|\bslot context\b",
+            r"\bcontext (?:is|allows|supports)\b|\bfit\w* in\w*\b|\bn_ctx\w*|\bwindow\b|\bcapacity\b",
             r"\bcap\b|上限|最大|限制|超过|超出|最多|最長|최대|제한|límite|máxim\w*|лимит\w*|максим\w*",
             r"überschr\w*|dépass\w*|massim\w*|maksym\w*",
         ),
@@ -77,7 +84,7 @@ _LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "actual",
         (
             r"\bresult\w* in\b|\brequest(?:ed|ing)\b|\bcontain\w*|\bha[sd]\b|\bhave\b|\breceived\b|\bgiven\b",
-            r"\bgot\b|\bcurrent\b|\brequires?\b|\bused\b|\bsent\b|\bprovided\b|\bpassed\b|\bsupplied\b",
+            r"\bgot\b|\bcurrent\b|\brequires?\b|\buse[ds]?\b|\bsent\b|\bprovided\b|\bpassed\b|\bsupplied\b",
             r"\bkeep the first\b|\bn_keep\b|\bactual\b|当前|实际|现有|您的",
         ),
     ),
@@ -97,6 +104,8 @@ def role_of(left: str, right: str) -> Role:
     """The role of a number, by the words between it and its neighbours, in `plain` text."""
     if _OTHER_UNIT.match(right):
         return "none"
+    if _SUBJECT.match(right):
+        return "actual"
     strong: str | None = None
     weak = False
     for match in _LEFT.finditer(left):

@@ -21,6 +21,10 @@ _ECHO = re.compile(r"""\b(?:input|input_value|content|messages|prompt)['"]?\s*[:
 _PREFIX = re.compile(
     r"(?:input|request|parameter) validation (?:error|failed)|(?:invalid|malformed) input(?: request)?:"
 )
+# Field names in prose: "input_tokens (33001) > context_length". Names that begin with max_ stay: they are roles.
+_FIELD = re.compile(
+    r"\b(input|prompt|total|request|context|output|completion)_(tokens?|length|window|size|limit|count)(?!\w)"
+)
 _GROUPS = r"(?:(?:,\d{3})+|(?:\.\d{3})+|(?:_\d{3})+|(?: \d{3})+)"
 _GROUPED = re.compile(rf"(?<![{WORD}.,-])\d{{1,3}}{_GROUPS}(?![{WORD}]|[.,]\d)")
 _SUFFIXED = re.compile(rf"(?<![{WORD}.-])(\d{{1,4}}(?:\.\d{{1,3}})?) ?([km])(?![{WORD}]|-(?!token))")
@@ -32,7 +36,7 @@ def plain(text: str) -> str:
     text = unicodedata.normalize("NFKC", text[: echo.start() if echo and echo.start() else None])
     text = _QUOTES.sub("", _URL.sub(" ", text)).lower()
     text = _PREFIX.sub(" ", _SPACE.sub(" ", text))
-    return digits(text[:REACH])
+    return digits(_FIELD.sub(r"\1 \2", text[:REACH]))
 
 
 def digits(text: str) -> str:

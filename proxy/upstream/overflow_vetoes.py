@@ -42,7 +42,7 @@ HARD = any_of(
     r"trial key|\bapi[ _-]?key\b",
     r"timed? ?out|\bdeadline\b|took too long",
     r"content[ _-]?(?:filter|management|policy|moderation)|\bmoderation|\bflagged|inappropriate",
-    r"频率|速率|限流|频繁|并发|每分钟|每秒|每天|今日|次数|余额|欠费|额度|配额|套餐|充值|敏感|违规|审核",
+    r"频率|速率|限流|频繁|并发|每分钟|每秒|每天|每日|每月|今日|次数|用量|余额|欠费|额度|配额|套餐|充值|敏感|违规|审核",
     r"超时|稍后|レート|毎分|分あたり|回数|タイムアウト|분당|속도|사용량|할당량|시간 초과",
     r"por minuto|par minute|pro minute|al minuto|в минуту|na minutę|лимит запросов",
     r"limite de (?:taux|débit|requ)|límite de (?:velocidad|solicitudes|tasa)",
@@ -51,6 +51,7 @@ HARD = any_of(
 _OUTPUT = any_of(
     r"max[ _]?(?:new|output|completion)?[ _]?tokens?\b|maxoutputtokens|maximum (?:output )?tokens",
     r"output[ _]tokens?|completion tokens?|(?:output|generation|completion) length|max_length",
+    r"(?:reasoning|thinking) (?:tokens?|budget)|budget_tokens",
     r"输出(?:长度|内容|token)|生成长度|出力トークン|출력",
 )
 # The prompt is spoken of before the output is: both together are too long.

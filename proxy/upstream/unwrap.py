@@ -98,11 +98,12 @@ def _marked(value: Any) -> Any:
         return [part for part in map(_marked, value[:8]) if part is not None] or None
     if not isinstance(value, dict):
         return None
+    value = {key.lower(): item for key, item in value.items()}
     if value.get("error") or value.get("errors"):
         return value
     response, base, choices = value.get("response"), value.get("base_resp"), value.get("choices")
-    if isinstance(response, dict) and response.get("error"):
-        return response["error"]
+    if isinstance(response, dict):
+        return next((item for key, item in response.items() if key.lower() == "error" and item), None)
     if isinstance(base, dict) and str(base.get("status_code") or "0") not in _SUCCESS:
         return base
     if isinstance(choices, list) and choices:
@@ -111,10 +112,10 @@ def _marked(value: Any) -> Any:
 
 
 def _flat_failure(value: dict[str, Any]) -> bool:
-    if any(key.endswith(("Exception", "Error")) for key in value):
+    if any(item and key.endswith(("exception", "error")) for key, item in value.items()):
         return True
     if any(str(value.get(key)) in _FAILED for key in ("type", "object", "status")):
-        return not isinstance(value.get("response"), dict)
+        return True
     if value.get("success") is False:
         return True
     code = value.get("code", value.get("error_code", value.get("status_code")))
