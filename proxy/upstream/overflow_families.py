@@ -28,12 +28,12 @@ NEAR, FAR = _GAP % 30, _GAP % 70
 CONTEXT = (
     r"(?:\bcontext(?:ual)?[ _-]?(?:length|window|size|limit|budget|capacity|space)s?"
     r"|\bn_ctx\w*|\bmax_model_len\w*|\bmax_(?:seq|sequence|context|input|prompt|total)\w*"
-    r"|\b(?:model )?tokens? limit"
+    r"|\b(?:tokens?|input|prompt) limit|\b(?:model|attention) window"
     r"|\bmax(?:imum)?(?: \w+){0,3}? (?:context|sequence|prompt|input|model|message)(?: \w+)?)"
 )
 EXCESS = (
-    r"(?:\bexce\w*ds?\b|\bexceed\w*|\bsurpass\w*|\boverflow\w*|\bover\b|\bbeyond\b|\babove\b|\boutgr\w+|>"
-    r"|\b(?:longer|larger|greater|bigger|more|higher) than\b|\btoo (?:long|large|big|many)\b"
+    r"(?:\bexce\w*ds?\b|\bexceed\w*|\bsurpass\w*|\boverflow\w*|\bover\b|\bbeyond\b|\babove\b|\boutgr\w+|\bexhausted|>"
+    r"|\bmore\b[^.]{0,30}\bthan\b|\b(?:longer|larger|greater|bigger|more|higher) than\b|\btoo (?:long|large|big|many)\b"
     r"|\b(?:do(?:es)? ?n(?:o|)t|cannot|cant|wont|will not) fit\b)"
 )
 SUBJECT = (
@@ -57,11 +57,12 @@ _ENGLISH = (
     rf"{SUBJECT}{FAR}{EXCESS}{FAR}{MEASURE}",  # input length exceeds the maximum allowed
     rf"\btotal (?:length|size) of {FAR}{_TOO}",
     rf"(?:body|request|content){FAR}{EXCESS}{FAR}(?:tokens|large model|language model)",
-    r"too many (?:input |prompt |total )?tokens",
+    r"too many (?:input |prompt |total )?tokens|\bmore (?:input |prompt )?tokens\b[^.]{0,20}\bthan\b",
     # The window alone is stated: "maximum context length is 8192".
     rf"{CONTEXT}(?: (?:is|was|of|only|just|tokens?|for|this|the|model|size)){{0,5}}[ :=(\[]{{1,3}}\d",
     r"\bcontext (?:is|of|has|allows|supports)(?: (?:only|up|to|at|most|a|maximum|of)){0,5} \d",
     r"\bcontext: ?\d+ tokens|max(?:imum)? (?:size|length) ?:? ?\d+ tokens",
+    r"\b(?:accepts?|takes) (?:only |up to |at most )*\d+ (?:input |prompt )?tokens",
     r"supports? (?:only )?(?:up to|at most|a maximum of|no more than) \d+ (?:input |prompt )?tokens",
     r"tokens?,? (?:but )?(?:the )?maximum is \d|max(?:imum)?(?: number of)? input (?:characters|tokens)",
     # What to do about it is said.
@@ -80,10 +81,11 @@ _ENGLISH = (
 
 _ZH_SUBJECT = "(?:上下文|输入|提示词?|prompt|消息|对话|会话|文本|内容|tokens?|长度)"
 _ZH_EXCESS = "(?:超长|过长|太长|过大|超出|超过|超限|超過|超标|溢出|过多|大于|超上限)"
+_ZH_SHORT = "上下文[^。;!?]{0,12}(?:不足|不够)"
 _JA_SUBJECT = "(?:コンテキスト|入力|プロンプト|トークン|メッセージ|会話)"
 _KO_SUBJECT = "(?:컨텍스트|문맥|입력|프롬프트|토큰|메시지|대화)"
 _EURO = (
-    r"(?:\bprompt|\binput|kontext|eingabe|nachricht|contexte|entrée|invite|contexto|entrada|mensaje|mensage"
+    r"(?:\bprompt|\binput|kontext|eingabe|nachricht|contexte|entrée|invite|contexto|entrada|mensaje|mensage|conversa"
     r"|contesto|контекст|запрос|промпт|ввод|входн|сообщени|kontekst|wejści|zapytani|bağlam|girdi|ngữ cảnh"
     r"|đầu vào)"
 )
@@ -93,6 +95,7 @@ _EURO_EXCESS = (
     r"|çok uzun|aşıyor|aştı|quá dài|vượt quá)"
 )
 _OTHER_LANGUAGES = (
+    _ZH_SHORT,
     rf"{_ZH_SUBJECT}[^。;!?]{{0,24}}{_ZH_EXCESS}",
     r"(?:超出|超过|超過|大于)[^。;!?]{0,24}"
     r"(?:上下文|最大长度|最大输入|tokens?|长度限制|模型(?:的)?(?:最大|上限|限制|长度))",
@@ -100,7 +103,7 @@ _OTHER_LANGUAGES = (
     rf"{_JA_SUBJECT}[^。]{{0,40}}(?:長すぎ|超え|超過|大きすぎ|多すぎ|上限)",
     rf"{_KO_SUBJECT}[^.]{{0,40}}(?:초과|너무 (?:길|깁|긴|많|큽)|넘)",
     rf"{_EURO}{FAR}{_EURO_EXCESS}",
-    rf"{_EURO_EXCESS}{FAR}(?:contexte|contexto|contesto|kontext|контекст|token)",
+    rf"{_EURO_EXCESS}{FAR}(?:contexte|contexto|contesto|kontext|контекст|запрос|промпт|token)",
 )
 
 FAMILIES = any_of(*_ENGLISH, *_OTHER_LANGUAGES)

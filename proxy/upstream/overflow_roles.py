@@ -16,31 +16,23 @@ from proxy.upstream.overflow_text import any_of
 Role = Literal["limit", "actual", "input", "output", "excess", "none"]
 
 # The words that give a number its role: to its right, from there on; to its left, the last one counts.
+_RIGHT_INPUT = any_of(
+    r"^[ )]*(?:tokens? )?(?:in|of|from) (?:the |your |text |tool |input )*"
+    r"(?:prompt|input|messages?|functions?|tools?|text|history|conversation)",
+    r"^[ )]*(?:input|prompt|inputs|context) tokens",
+)
+_RIGHT_OUTPUT = any_of(
+    r"^[ )]*(?:tokens? )?(?:in|for|of|from) (?:the |your )?(?:completion|output|response|generation|answer)",
+    r"^[ )]*(?:requested )?(?:output|completion|response|new|max_(?:new_|output_|completion_)?) ?tokens",
+)
+_RIGHT_LIMIT = any_of(
+    r"^[ )]*-?(?:tokens? )?(?:maximum|max\b|limit|allowed|supported|available)",
+    r"^[ )]*-?(?:tokens? )?context (?:length|window|size|limit)",
+)
 _RIGHT: tuple[tuple[Role, re.Pattern[str]], ...] = (
-    (
-        "output",
-        any_of(
-            r"^[ )]*(?:tokens? )?(?:in|for|of|from) (?:the |your )?"
-            r"(?:completion|output|response|generation|answer)",
-            r"^[ )]*(?:requested )?(?:output|completion|response|new|max_(?:new_|output_|completion_)?)"
-            r" ?tokens",
-        ),
-    ),
-    (
-        "input",
-        any_of(
-            r"^[ )]*(?:tokens? )?(?:in|of|from) (?:the |your |text |tool |input )*"
-            r"(?:prompt|input|messages?|functions?|tools?|text|history|conversation)",
-            r"^[ )]*(?:input|prompt|inputs|context) tokens",
-        ),
-    ),
-    (
-        "limit",
-        any_of(
-            r"^[ )]*-?(?:tokens? )?(?:maximum|max\b|limit|allowed|supported)",
-            r"^[ )]*-?(?:tokens? )?context (?:length|window|size|limit)",
-        ),
-    ),
+    ("output", _RIGHT_OUTPUT),
+    ("input", _RIGHT_INPUT),
+    ("limit", _RIGHT_LIMIT),
 )
 # The number is what exceeds, or what was sent: "context length of 33001 tokens exceeds the limit".
 _SUBJECT = any_of(
@@ -70,7 +62,7 @@ _LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "limit",
         (
-            r"\bmax(?:imum|imal\w*)?\b|\bmax_\w+|\blimite?[sd]?\b|\ballow\w*|\bsupport\w*|\bavailable\b",
+            r"\bmax(?:imum|imal\w*)?\b|\bmax_\w+|\blimite?[sd]?\b|\ballow\w*|\bsupport\w*|\baccepts?\b|\bavailable\b",
             r"\bonly\b|\bup to\b|\bat most\b|\bno more than\b|\bexceed\w*|<=? *$|≤ *$",
             r"\b(?:less|longer|greater|larger|more|fewer|smaller|higher) than\b|\bwithin\b",
             r"\bover\b|\babove\b",
@@ -113,6 +105,8 @@ def role_of(left: str, right: str) -> Role:
             weak = True
         else:
             strong = "actual" if match.lastgroup == "sum" else match.lastgroup
+    if strong == "limit" and left.endswith(": ") and _RIGHT_INPUT.match(right):
+        return "input"  # "exceeds the context window: 130000 input tokens"
     if strong in ("excess", "none", "limit"):
         return strong  # type: ignore[return-value]
     for role, pattern in _RIGHT:

@@ -52,6 +52,7 @@ _OUTPUT = any_of(
     r"max[ _]?(?:new|output|completion)?[ _]?tokens?\b|maxoutputtokens|maximum (?:output )?tokens",
     r"output[ _]tokens?|completion tokens?|(?:output|generation|completion) length|max_length",
     r"(?:reasoning|thinking) (?:tokens?|budget)|budget_tokens",
+    r"\b(?:response|output|generat\w+)(?: text)? (?:exceed|is too|too)",
     r"输出(?:长度|内容|token)|生成长度|出力トークン|출력",
 )
 # The prompt is spoken of before the output is: both together are too long.
@@ -63,6 +64,7 @@ _PROMPT_COUNTED = any_of(
     r"(?:max\w*|models?) (?:\w+ ){0,2}(?:context|sequence|prompt|input) (?:length|window|size)",
     r"exceeds? (?:the |models? )*(?:maximum )?context|(?:prompt|input) length|\btoken count|prompt and",
     r"\b(?:input|prompt|inputs) tokens?\b|in the messages|your (?:prompt|messages)",
+    r"tokens in (?:the |your )?(?:context|prompt)",
 )
 # max_tokens is what is left of the window: below zero, the prompt is longer than the window (vLLM).
 NO_ROOM = r"max_(?:completion_)?tokens must be at least 1\W+got -(?:[2-9]|\d\d)"
@@ -83,6 +85,7 @@ _OTHER = any_of(
     r"input should be (?:a |an |less|greater)|field required|extra inputs|\bschema\b|valid json",
     r"tool_use|tool_call|tool call id|jinja|template|unsupported parameter|unknown parameter",
     r"batch[ _]size|too small|\btemperature\b|\btop_p\b|decimal|bufio",
+    r"logit_bias|stop sequence|\b(?:api|access|auth\w*|jwt|session|bearer|refresh) tokens?\b",
     r"failed to load|not found|does not exist",
     r"number of (?:messages|images|tools|functions|texts|documents)",
     r"too many (?:messages|images|tools|functions)",
