@@ -6,7 +6,7 @@ about other sizes (output, bytes, images, one field) are set aside; then the fam
 alone decides nothing, with two exceptions: an empty 400 or 413 is how some servers say "too long" (Cerebras,
 Mistral), and a 429 must give both numbers, or a code, to be believed.
 
-Pure: no I/O. Works on at most a few thousand characters however long the body is.
+Pure: no I/O. Patterns see at most a thousand characters of a sentence, however long the body is.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ def test_other_wordings(text: str, limit: int | None, actual: int | None) -> Non
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
-@pytest.mark.parametrize("status", [400, 404, 413, 422, 429, 500, 503])
-def test_look_alikes(status: int, text: str) -> None:
-    assert classified(text, status) is None
-    assert classify(status, text.encode()) is None
+def test_look_alikes_in_any_status(text: str) -> None:
+    for status in (400, 404, 413, 422, 429, 500, 503):
+        assert classified(text, status) is None
+        assert classify(status, text.encode()) is None
 
 
 ANTHROPIC = "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000"
