@@ -159,7 +159,7 @@ def attributes(exchange: Exchange) -> dict[str, Any]:
         "trimtab.tokens.sent": exchange.tokens.sent,
         "trimtab.tokens.budget": exchange.tokens.budget,
         "trimtab.limit_source": exchange.tokens.limit_source,
-        "trimtab.summary": exchange.summary,
+        "trimtab.summary": "" if exchange.summary == "none" else exchange.summary,
         "trimtab.prefix_break": exchange.prefix_break,
         "trimtab.fail_open": exchange.fail_open,
         "trimtab.retries": exchange.retries,
