@@ -151,31 +151,30 @@ def drop(state: State) -> None:
 
 
 def _drop_before(state: State, last: int, pins: set[int]) -> None:
+    """Advance to unit `last` at most: over a whole turn at once, or unit by unit where the whole turn would go far
+    below the target (a sub-agent's conversation is one turn) or may not go as a whole."""
     done = _enough(state)
-    stop = state.frontier
+    stop, weight = state.frontier, 0
     while state.frontier < last and not done():
-        if state.frontier >= stop:
-            stop = _cut_point(state, last)
-        _pass(state, state.frontier, pins, "dropped", "oldest part of the conversation")
-        state.frontier += 1
-        while state.frontier < stop:  # a whole turn, once begun
+        if state.frontier == stop:
+            stop, weight = _rest_of_turn(state, last)
+        whole = stop < last and weight <= state.size - state.target // 2
+        until = stop if whole else state.frontier + 1
+        while state.frontier < until:
+            weight -= state.unit_size(state.frontier)
             _pass(state, state.frontier, pins, "dropped", "oldest part of the conversation")
             state.frontier += 1
     _release(state, pins, "dropped")
 
 
-def _cut_point(state: State, last: int) -> int:
-    """Where the frontier stops next: the end of the turn it stands in, or the next unit when dropping the whole
-    turn would go far below the target (a sub-agent's conversation is one turn)."""
+def _rest_of_turn(state: State, last: int) -> tuple[int, int]:
+    """Where the turn the frontier stands in ends, `last` at most, and the tokens up to there."""
     turn = state.units[state.frontier].turn
     stop, weight = state.frontier, 0
-    floor = state.size - state.target // 2
     while stop < last and state.units[stop].turn == turn:
         weight += state.unit_size(stop)
         stop += 1
-        if weight > floor:
-            return state.frontier + 1
-    return stop if stop < last else state.frontier + 1
+    return stop, weight
 
 
 def _enough(state: State) -> Callable[[], bool]:
