@@ -1,0 +1,109 @@
+"""What the core costs by itself, in one process: reading a request, planning it, making the bytes to send.
+
+Each figure is the best of several runs: the machine's other work can only add. `cold` is a memo that has seen
+nothing, `warm` one that has seen this very history, `one cycle later` one that has seen all but its last tool cycle,
+which is what happens at every step of an agent run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from proxy.context.apply import apply
+from proxy.context.edits import Plan
+from proxy.context.plan import history, plan
+from proxy.context.policy import Policy
+from proxy.context.views import Memo
+from proxy.context.wanted import chain
+from proxy.wire import sse
+from proxy.wire.chat import ChatRequest, decode, render
+from tests.bench import bodies
+from tests.bench.servers import FITS, SHAPED_WINDOW
+from tests.bench.upstream import EVENT
+
+BUDGET = SHAPED_WINDOW - 4_096
+ROOMY = 10_000_000  # tokens; everything fits
+POLICY = Policy()
+LENGTHS = (10, 100, 1_000, 10_000)  # messages
+
+
+def run() -> dict[str, Any]:
+    """Milliseconds, and the two ratios the aims name."""
+    body = bodies.body(FITS, 355_000)
+    request = decode(body)
+    found = {"bytes": len(body), "messages": len(request.messages), **_steps(request)}
+    fits, shaped = growth(ROOMY), growth(BUDGET)
+    return {
+        "a request of 100K tokens, ms": found,
+        "one cycle later / cold": found["plan, one cycle later"] / found["plan, cold"],
+        "one message more, us a message, fits": fits,
+        "one message more, us a message, shaped": shaped,
+        "growth": max(fits["10000"] / fits["100"], shaped["10000"] / shaped["1000"]),
+        "tap, us a chunk": best(_tap, 9) / 1000 * 1e6,
+    }
+
+
+def best(work: Callable[[], object], times: int, before: Callable[[], object] = lambda: None) -> float:
+    """Seconds of the fastest of `times` runs; `before` runs before each and is not counted."""
+    found = []
+    for _ in range(times):
+        before()
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def _steps(request: ChatRequest) -> dict[str, float]:
+    warm = Memo()
+    made = planned(request, request.messages, warm, BUDGET)
+    spans = [(i, i + 40) for i in range(2, len(request.messages) - 40, 40)]
+    took = {
+        "decode": best(lambda: decode(request.body), 15),
+        "views, cold": best(lambda: Memo().views(request.messages), 9),
+        "views, warm": best(lambda: warm.views(request.messages), 15),
+        "plan, cold": best(lambda: planned(request, request.messages, Memo(), BUDGET), 9),
+        "plan, warm": best(lambda: planned(request, request.messages, warm, BUDGET), 15),
+        "plan, one cycle later": later(request, request.messages, BUDGET, 9),
+        "plan, warm, fits": best(lambda: planned(request, request.messages, warm, ROOMY), 15),
+        "apply": best(lambda: apply(request.messages, made), 15),
+        "apply and render": best(lambda: render(request, apply(request.messages, made), {}), 15),
+        "digest chain": best(lambda: chain(request.messages, spans), 9),
+    }
+    return {name: round(seconds * 1e3, 4) for name, seconds in took.items()}
+
+
+def planned(request: ChatRequest, messages: Sequence[msgspec.Raw], memo: Memo, budget: int) -> Plan:
+    """History and plan, as the exchange does it."""
+    return plan(history(messages, request.extras, memo), POLICY, budget, memo)
+
+
+def later(request: ChatRequest, messages: Sequence[msgspec.Raw], budget: int, times: int) -> float:
+    """Seconds for a conversation whose all but newest two messages were planned before, by the same memo."""
+    memo = Memo()
+
+    def before() -> None:
+        nonlocal memo
+        memo = Memo()
+        planned(request, messages[:-2], memo, budget)
+
+    return best(lambda: planned(request, messages, memo, budget), times, before)
+
+
+def growth(budget: int) -> dict[str, float]:
+    """Microseconds for one cycle more, by length of the history, over its number of messages."""
+    request = decode(bodies.body(FITS, 12_000_000))
+    assert len(request.messages) >= LENGTHS[-1]
+    return {
+        str(n): round(later(request, request.messages[:n], budget, 3 if n > 1_000 else 9) / n * 1e6, 3) for n in LENGTHS
+    }
+
+
+def _tap() -> None:
+    tap = sse.Tap()
+    for _ in range(1_000):
+        tap.feed(EVENT)

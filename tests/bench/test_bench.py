@@ -1,0 +1,50 @@
+"""The harness by itself: that the load generator understands what the upstream says, and the table what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from tests.bench import bodies, load, measure, servers, table
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    started = servers.start_upstream(Path(tmp_path_factory.mktemp("bench")))
+    yield started
+    started.stop()
+
+
+def test_a_body_is_as_large_as_asked_and_always_the_same() -> None:
+    for size in (2_000, 100_000, 1_000_000):
+        body = bodies.body("m", size)
+        assert abs(len(body) - size) < 1_000
+        assert body == bodies.body("m", size)
+
+
+def test_a_conversation_made_new_differs_in_every_message_and_keeps_its_size() -> None:
+    template = bodies.body("m", 20_000)
+    made = bodies.unseen(template, 7)
+    assert len(made) == len(template)
+    assert bodies.NONCE not in made
+
+
+def test_every_answer_is_counted_once(upstream: servers.Server) -> None:
+    done = uvloop.run(load.throughput(upstream, bodies.body("m", 20_000), 4, 0.1))
+    assert done.requests > 4
+    assert done.errors == 0
+
+
+def test_latency_is_that_of_whole_answers(upstream: servers.Server) -> None:
+    found = load.latencies([upstream], lambda _: bodies.body("m", 2_000), rounds=3)
+    assert len(found["direct"]) == 3
+
+
+def test_the_table_shows_what_was_measured_and_nothing_else() -> None:
+    speed = {"trimtab": measure.Speed(700, 10, 0.7, 1.4, 0)._asdict()}
+    text = table.render({"speed": {"2 KB": speed}})
+    assert "requests/s of the floor's, 2 KB" in text
+    assert "LiteLLM" not in text
