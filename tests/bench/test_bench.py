@@ -1,4 +1,4 @@
-"""The harness by itself: that the load generator understands what the upstream says, and the table what was measured."""
+"""The harness itself: the load generator understands what the upstream says, the table shows what was measured."""
 
 from __future__ import annotations
 
