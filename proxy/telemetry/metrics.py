@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from proxy.telemetry import catalogue as names
 from proxy.telemetry.catalogue import Metric
 from proxy.telemetry.labels import OTHER, Labels
-from proxy.telemetry.record import STAGES, Exchange, Outcome, RunOutcome, SummaryResult, SummaryRun
+from proxy.telemetry.record import PARTS, STAGES, Exchange, Outcome, RunOutcome, SummaryResult, SummaryRun
 from proxy.telemetry.savings import Ledger, gross_usd, run_usd
 
 # Outcomes in which the upstream took the model's name, so that the name is known to be one.
@@ -75,6 +75,10 @@ class Metrics:
                 _ = self._series[names.SUMMARIES.name][(result,)]
         for outcome in get_args(RunOutcome):
             _ = self._series[names.SUMMARIZER_CALLS.name][(outcome,)]
+        for part in PARTS:
+            _ = self._series[names.FAIL_OPEN.name][(part,)]
+        for stage in STAGES:
+            _ = self._series[names.PREFIX_BREAK.name][(stage,)]
         self._meet(OTHER)
 
     def _meet(self, model: str) -> None:

@@ -32,6 +32,8 @@ SummaryResult = Literal["none", "hit", "miss", "fallback", "background"]
 PathKind = Literal["chat", "plan", "passthrough"]
 RunOutcome = Literal["made", "rejected", "failed"]
 
+# What can be done without when it fails: a request is then served as if that part were not there.
+PARTS = ("plan", "summary")
 STAGES: tuple[Stage, ...] = ("truncated", "cleared", "summarized", "dropped", "squeezed")
 
 

@@ -155,7 +155,8 @@ def process(*command: str | Path, log: Path) -> Iterator[subprocess.Popen[bytes]
 
 async def until_up(url: str) -> None:
     async with aiohttp.ClientSession() as session:
-        for _ in range(200):
+        ends = time.monotonic() + 120  # a busy machine takes its time
+        while time.monotonic() < ends:
             with contextlib.suppress(aiohttp.ClientError):
                 async with session.get(url) as answer:
                     if answer.status == 200:
