@@ -26,6 +26,7 @@ from proxy.summaries.memory import MemoryStore
 from proxy.summaries.redis_url import connect
 from proxy.summaries.settings import RedisSettings
 
+LOOK_S = 0.002  # a few turns of the event loop
 PROBE_S = 2.5  # the longest a probe may take: a connection and one round trip
 
 # What went wrong, in the words of the metric; the first class that fits.
@@ -129,6 +130,8 @@ class RedisStore:
 
     async def _outcome(self, task: asyncio.Task[Any], patience_s: float) -> Any:
         done, _ = await asyncio.wait({task}, timeout=patience_s)
+        if not done:  # perhaps it was this process that was late: let it look at what has arrived
+            done, _ = await asyncio.wait({task}, timeout=LOOK_S)
         answer = task.result() if done else _Failed("timeout")
         if not isinstance(answer, _Failed):
             self._breaker.succeeded()

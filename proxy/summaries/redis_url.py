@@ -11,6 +11,7 @@ again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
@@ -42,6 +43,18 @@ def connect(url: str, max_connections: int = 32) -> Client:
         raise ConfigError(f"[redis] url: not a usable {scheme}:// address", param="redis.url") from None
 
 
+class _Sentinels(Sentinel):
+    """Asks where the primary is once for all connections that are opened at the same time."""
+
+    _asking: asyncio.Task[tuple[str, int]] | None = None
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(super().discover_master(service_name))
+            self._asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())  # seen, if by none
+        return await asyncio.shield(self._asking)
+
+
 def _standalone(parts: SplitResult, max_connections: int) -> Redis:
     if not parts.hostname:
         raise ValueError("no host")
@@ -59,7 +72,7 @@ def _sentinel(parts: SplitResult, max_connections: int) -> Redis:
     name, query = parts.path.strip("/"), parse_qs(parts.query)
     if not name:
         raise ValueError("no name of a master")
-    sentinels = Sentinel(  # type: ignore[no-untyped-call]  # redis-py leaves this class untyped
+    sentinels = _Sentinels(  # type: ignore[no-untyped-call]  # redis-py leaves this class untyped
         _hosts(parts, SENTINEL_PORT),
         sentinel_kwargs={
             "username": query.get("sentinel_username", [None])[0],

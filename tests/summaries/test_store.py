@@ -34,7 +34,7 @@ def _redis(request: pytest.FixtureRequest) -> RedisSettings | None:
             url = request.getfixturevalue("cluster").url
         case "sentinel":
             url = request.getfixturevalue("watched").url
-    return RedisSettings(url=url, timeout_ms=2_000)  # the contract is not about speed
+    return RedisSettings(url=url, timeout_ms=10_000)  # the contract is not about speed
 
 
 async def test_what_was_set_is_read(store: Store) -> None:
@@ -55,9 +55,7 @@ async def test_a_second_set_replaces_the_first(store: Store) -> None:
 async def test_many_are_read_in_their_order(store: Store) -> None:
     for n in range(0, 40, 2):
         await store.set(f"k{n}", b"%d" % n, 60)
-    assert await store.get_many([f"k{n}" for n in range(40)]) == [
-        None if n % 2 else b"%d" % n for n in range(40)
-    ]
+    assert await store.get_many([f"k{n}" for n in range(40)]) == [None if n % 2 else b"%d" % n for n in range(40)]
 
 
 async def test_many_of_nothing_is_nothing(store: Store) -> None:

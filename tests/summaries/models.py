@@ -1,0 +1,76 @@
+"""Summary models for tests: each takes a request and gives a completion, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import msgspec
+from proxy.context.tokens import text_tokens
+
+from proxy.context.wanted import SummaryWanted, chain
+from proxy.summaries.completion import Completion, CompletionRequest
+
+FACT = re.compile(r"FACT-\d{5}")
+OPENING = "The user wants the report finished; these are the facts that were stated so far: "
+
+
+class Keeper:
+    """Keeps every numbered fact it reads, and nothing else."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self.delay_s = delay_s
+        self.asked: list[CompletionRequest] = []
+
+    async def __call__(self, request: CompletionRequest) -> Completion:
+        self.asked.append(request)
+        await asyncio.sleep(self.delay_s)
+        facts = sorted(set(FACT.findall(self.read(-1))))
+        text = OPENING + " ".join(facts)
+        return Completion(text, prompt_tokens=text_tokens(self.read(-1)), completion_tokens=text_tokens(text))
+
+    def read(self, call: int) -> str:
+        """All text of one request."""
+        return "\n".join(decoded(m)["content"] or "" for m in self.asked[call].messages)
+
+
+class Fixed:
+    """Always the same answer, or the same error."""
+
+    def __init__(self, answer: Completion | Exception, delay_s: float = 0.0) -> None:
+        self.answer = answer
+        self.delay_s = delay_s
+        self.calls = 0
+
+    async def __call__(self, request: CompletionRequest) -> Completion:
+        self.calls += 1
+        await asyncio.sleep(self.delay_s)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def decoded(raw: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(raw, type=dict[str, Any])
+
+
+def said(role: str, content: Any, **fields: Any) -> bytes:
+    return msgspec.json.encode({"role": role, "content": content, **fields})
+
+
+FILLER = "We looked at the quarterly numbers again and compared them with what was planned last year. " * 6
+
+
+def conversation(turns: int, filler: str = FILLER) -> list[bytes]:
+    """A system message, then `turns` of question and answer, each with a numbered fact."""
+    messages = [said("system", "You are a helpful assistant.")]
+    for n in range(turns):
+        messages += [said("user", f"FACT-{2 * n:05d} {filler}"), said("assistant", f"FACT-{2 * n + 1:05d} {filler}")]
+    return messages
+
+
+def want(messages: list[bytes], segments: int, size: int = 4, **fields: Any) -> SummaryWanted:
+    """The first `segments` segments of `size` messages each, after the system message."""
+    spans = tuple((1 + i * size, 1 + (i + 1) * size) for i in range(segments))
+    return SummaryWanted(spans, chain(messages, spans), **{"max_tokens": 400, **fields})

@@ -1,0 +1,455 @@
+"""The way of a summary: found, joined or made; once; for the right conversation; and never in anyone's way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from proxy.errors import UpstreamError, UpstreamUnreachable
+from proxy.summaries.chain import Writer
+from proxy.summaries.completion import Complete, Completion, Ride
+from proxy.summaries.keys import lock_name
+from proxy.summaries.memory import MemoryStore
+from proxy.summaries.prompts import load_prompts
+from proxy.summaries.settings import CompactionSettings, RedisSettings
+from proxy.summaries.store import Store
+from proxy.summaries.stores import open_store
+from proxy.summaries.summariser import Summariser
+from proxy.summaries.writing import SummaryCall
+from tests.summaries.models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
+from tests.valkey import Valkey
+
+pytestmark = pytest.mark.anyio
+
+ALICE = Writer("model-1", b"Bearer sk-alice")
+PROMPTS = load_prompts()
+GOOD = OPENING + "the budget is 300 and the deadline is Friday."
+
+Open = Callable[..., Summariser]
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Open]:
+    """Opens summarisers, and ends them with the test."""
+    async with AsyncExitStack() as stack:
+
+        def make(complete: Complete, store: Store | None = None, **settings: object) -> Summariser:
+            made = Summariser(
+                CompactionSettings(**settings),  # type: ignore[arg-type]
+                store if store is not None else MemoryStore(),
+                complete,
+                PROMPTS,
+                calls.append,
+            )
+            stack.push_async_callback(made.drain, 0)
+            return made
+
+        calls: list[SummaryCall] = []
+        make.calls = calls  # type: ignore[attr-defined]
+        yield make
+
+
+@pytest.fixture
+async def shared_store(valkey: Valkey) -> AsyncIterator[Callable[[], Store]]:
+    """Opens stores on one server, as replicas do."""
+    async with AsyncExitStack() as stack:
+
+        def replica() -> Store:
+            store = open_store(RedisSettings(url=f"redis://{valkey.address}", timeout_ms=10_000), CompactionSettings())
+            stack.push_async_callback(store.aclose)
+            return store
+
+        yield replica
+
+
+# -- found and made ----------------------------------------------------------------------------------------
+
+
+async def test_it_is_made_once_and_found_after(opened: Open) -> None:
+    model, messages = Keeper(), conversation(10)
+    summariser = opened(model)
+    first = await summariser.fetch(want(messages, 3), messages, ALICE)
+    again = await summariser.fetch(want(messages, 3), messages, ALICE)
+    assert (first.result, first.calls, again.result, again.calls) == ("miss", 1, "hit", 0)
+    assert first.text == again.text
+    assert FACT.findall(first.text or "") == [f"FACT-{n:05d}" for n in range(12)]
+    assert first.covers == again.covers == 3
+    assert first.tokens_in > 0
+    assert again.tokens_in == 0
+
+
+async def test_a_growing_conversation_reads_each_message_once(opened: Open) -> None:
+    model, messages = Keeper(), conversation(40)
+    summariser = opened(model)
+    for segments in range(1, 20):
+        outcome = await summariser.fetch(want(messages, segments), messages, ALICE)
+        assert (outcome.result, outcome.calls) == ("miss", 1)
+    assert "".join(model.read(n) for n in range(19)).count(FILLER) == 19 * 4
+    assert len(set(FACT.findall(outcome.text or ""))) == 19 * 4
+
+
+async def test_a_call_reads_nothing_but_its_span_and_the_earlier_summary(opened: Open) -> None:
+    model, messages = Keeper(), conversation(10)
+    summariser = opened(model)
+    await summariser.fetch(want(messages, 1), messages, ALICE)
+    await summariser.fetch(want(messages, 2), messages, ALICE)
+    system, user = (decoded(m) for m in model.asked[1].messages)
+    assert system == {"role": "system", "content": PROMPTS["general"].text}
+    assert "You are a helpful assistant." not in user["content"]
+    facts = FACT.findall(user["content"])
+    assert facts == [f"FACT-{n:05d}" for n in range(8)]  # the first four in the earlier summary, in order
+
+
+async def test_a_long_way_to_go_takes_as_few_calls_as_fit(opened: Open) -> None:
+    messages = conversation(40)
+    for read_tokens, most in ((100_000, 1), (3_000, 19)):
+        model = Keeper()
+        outcome = await opened(model).fetch(want(messages, 19), messages, Writer("m", b"k", read_tokens=read_tokens))
+        assert outcome.result == "miss"
+        assert 1 <= outcome.calls <= most
+        assert len(set(FACT.findall(outcome.text or ""))) == 76
+        assert sum(model.read(n).count(FILLER) for n in range(outcome.calls)) == 76
+
+
+async def test_a_segment_larger_than_the_model_can_read_is_read_in_pieces(opened: Open) -> None:
+    facts = [f"FACT-{n:05d}" for n in range(200)]
+    page = "\n".join(f"{fact} {'and so on and so forth ' * 10}" for fact in facts)
+    messages = [said("system", "s"), said("user", "read it"), said("assistant", page), *conversation(3)[1:]]
+    model = Keeper()
+    outcome = await opened(model).fetch(
+        want(messages, 1, max_tokens=1_500), messages, Writer("m", b"k", read_tokens=4_000)
+    )
+    assert outcome.result == "miss"
+    assert outcome.calls == len(model.asked) > 3
+    assert set(facts) <= set(FACT.findall(outcome.text or ""))
+    assert max(request.max_tokens for request in model.asked) == 1_500
+
+
+async def test_stored_tells_how_far_a_summary_reaches(opened: Open) -> None:
+    messages = conversation(10)
+    summariser = opened(Keeper())
+    assert await summariser.stored(want(messages, 4), ALICE) == 0
+    await summariser.fetch(want(messages, 2), messages, ALICE)
+    assert await summariser.stored(want(messages, 4), ALICE) == 2
+
+
+# -- whose it is -------------------------------------------------------------------------------------------
+
+MESSAGES = conversation(10)
+CHANGED = [*MESSAGES[:6], said("assistant", "A regenerated answer. " + FILLER), *MESSAGES[7:]]
+OTHERS = {
+    "another tenant": (MESSAGES, Writer("model-1", b"Bearer sk-bob")),
+    "no credential": (MESSAGES, Writer("model-1", b"")),
+    "another model": (MESSAGES, Writer("model-2", b"Bearer sk-alice")),
+    "an edited first message": ([MESSAGES[0], said("user", "Hello! " + FILLER), *MESSAGES[2:]], ALICE),
+    "a regenerated answer": (CHANGED, ALICE),
+    "another name field": ([*MESSAGES[:5], said("user", FILLER, name="bob"), *MESSAGES[6:]], ALICE),
+}
+
+
+@pytest.mark.parametrize(("messages", "writer"), OTHERS.values(), ids=OTHERS.keys())
+async def test_nobody_gets_a_summary_of_something_else(opened: Open, messages: list[bytes], writer: Writer) -> None:
+    model, store = Keeper(), MemoryStore()
+    await opened(model, store).fetch(want(MESSAGES, 2), MESSAGES, ALICE)
+    outcome = await opened(model, store).fetch(want(messages, 2), messages, writer)
+    assert outcome.result == "miss"
+    assert len(model.asked) == 2
+
+
+async def test_a_branch_shares_what_came_before_it(opened: Open) -> None:
+    model, messages = Keeper(), conversation(10)
+    summariser = opened(model)
+    await summariser.fetch(want(messages, 2), messages, ALICE)
+    branch = [*messages[:9], said("user", f"FACT-99999 {FILLER}"), *messages[10:]]
+    outcome = await summariser.fetch(want(branch, 3), branch, ALICE)
+    assert outcome.calls == 1
+    assert model.read(-1).count(FILLER) == 4
+    assert "FACT-99999" in (outcome.text or "")
+    back = await summariser.fetch(want(messages, 3), messages, ALICE)
+    assert "FACT-99999" not in (back.text or "")
+
+
+async def test_two_branches_at_once_do_not_get_each_others(opened: Open) -> None:
+    model, messages = Keeper(delay_s=0.05), conversation(10)
+    branch = [*messages[:7], said("user", f"FACT-99999 {FILLER}"), *messages[8:]]
+    summariser = opened(model)
+    one, other = await asyncio.gather(
+        summariser.fetch(want(messages, 2), messages, ALICE), summariser.fetch(want(branch, 2), branch, ALICE)
+    )
+    assert "FACT-99999" not in (one.text or "")
+    assert "FACT-99999" in (other.text or "")
+
+
+async def test_a_shorter_and_a_longer_wish_at_once_read_nothing_twice(opened: Open) -> None:
+    model, messages = Keeper(delay_s=0.05), conversation(10)
+    summariser = opened(model)
+    short = asyncio.create_task(summariser.fetch(want(messages, 1), messages, ALICE))
+    await asyncio.sleep(0.01)
+    outcome = await summariser.fetch(want(messages, 3), messages, ALICE)
+    assert (await short).covers == 1
+    assert outcome.covers == 3
+    assert sum(model.read(n).count(FILLER) for n in range(len(model.asked))) == 12
+
+
+# -- one at a time -----------------------------------------------------------------------------------------
+
+
+async def test_fifty_requests_on_two_replicas_make_one_call(opened: Open, shared_store: Callable[[], Store]) -> None:
+    model, messages = Keeper(delay_s=0.3), conversation(10)
+    replicas = [opened(model, shared_store()) for _ in range(2)]
+    outcomes = await asyncio.gather(*(replicas[n % 2].fetch(want(messages, 3), messages, ALICE) for n in range(50)))
+    assert len(model.asked) == 1
+    assert {outcome.text for outcome in outcomes} == {outcomes[0].text}
+    assert sum(outcome.calls for outcome in outcomes) == 1
+    assert {outcome.covers for outcome in outcomes} == {3}
+
+
+async def test_a_second_replica_makes_no_calls(opened: Open, shared_store: Callable[[], Store]) -> None:
+    model, messages = Keeper(), conversation(40)
+    for replica, expected in ((opened(model, shared_store()), 19), (opened(model, shared_store()), 19)):
+        for segments in range(1, 20):
+            await replica.fetch(want(messages, segments), messages, ALICE)
+        assert len(model.asked) == expected
+
+
+async def test_a_crashed_holder_blocks_for_no_longer_than_its_lock(
+    opened: Open, shared_store: Callable[[], Store]
+) -> None:
+    store, messages = shared_store(), conversation(10)
+    summariser = opened(Keeper(), store)
+    wanted = want(messages, 1)
+    key = summariser._chain(wanted, messages, ALICE).key(1)
+    assert await store.lock(lock_name(key), "a holder that is gone", 0.4)
+    start = time.monotonic()
+    outcome = await summariser.fetch(wanted, messages, ALICE)
+    assert outcome.result == "miss"
+    assert 0.3 < time.monotonic() - start < 2
+
+
+async def test_who_goes_away_takes_nothing_with_him(opened: Open) -> None:
+    model, messages = Keeper(delay_s=0.1), conversation(10)
+    summariser = opened(model)
+    gone = asyncio.create_task(summariser.fetch(want(messages, 2), messages, ALICE))
+    await asyncio.sleep(0.02)
+    stays = asyncio.create_task(summariser.fetch(want(messages, 2), messages, ALICE))
+    await asyncio.sleep(0.02)
+    gone.cancel()
+    assert (await stays).result == "miss"
+    assert len(model.asked) == 1
+
+
+async def test_the_wait_is_bounded_and_the_work_goes_on(opened: Open) -> None:
+    model, messages = Keeper(delay_s=0.3), conversation(10)
+    summariser = opened(model)
+    start = time.monotonic()
+    outcome = await summariser.fetch(want(messages, 2), messages, ALICE, wait_s=0.05)
+    assert time.monotonic() - start < 0.25
+    assert (outcome.result, outcome.reason, outcome.text) == ("fallback", "waited", None)
+    await asyncio.sleep(0.4)
+    assert (await summariser.fetch(want(messages, 2), messages, ALICE)).result == "hit"
+    assert len(model.asked) == 1
+
+
+async def test_a_fallback_offers_the_newest_summary_there_is(opened: Open) -> None:
+    messages = conversation(10)
+    model = Keeper()
+    summariser = opened(model)
+    before = await summariser.fetch(want(messages, 2), messages, ALICE)
+    model.delay_s = 1
+    outcome = await summariser.fetch(want(messages, 3), messages, ALICE, wait_s=0.01)
+    assert (outcome.result, outcome.covers, outcome.text) == ("fallback", 2, before.text)
+
+
+# -- what models do ----------------------------------------------------------------------------------------
+
+FAULTS: dict[str, tuple[Completion | Exception, str]] = {
+    "down": (UpstreamUnreachable("no connection"), "upstream_unreachable"),
+    "rate limited": (UpstreamError("the upstream answered 429"), "upstream_error"),
+    "empty": (Completion(""), "empty"),
+    "thought and said nothing": (Completion("", finish_reason="length"), "cut_off"),
+    "cut off": (Completion(GOOD, finish_reason="length"), "cut_off"),
+    "filtered": (Completion(GOOD, finish_reason="content_filter"), "filtered"),
+    "a tool call": (Completion(GOOD, finish_reason="tool_calls", has_tool_call=True), "tool_call"),
+    "one word": (Completion("NOTHING"), "too_short"),
+    "another language": (Completion("用户希望完成报告，预算为三百，截止日期是星期五。" * 3), "language"),
+    "longer than its input": (Completion(GOOD * 300), "not_smaller"),
+    "longer than asked": (Completion(GOOD * 29), "too_long"),
+}
+
+
+@pytest.mark.parametrize(("answer", "reason"), FAULTS.values(), ids=FAULTS.keys())
+async def test_a_bad_answer_is_one_failure_and_not_tried_again(
+    opened: Open, answer: Completion | Exception, reason: str
+) -> None:
+    model, messages = Fixed(answer), conversation(10)
+    summariser = opened(model)
+    outcome = await summariser.fetch(want(messages, 2), messages, ALICE)
+    assert (outcome.result, outcome.text, outcome.reason) == ("fallback", None, reason)
+    again = await summariser.fetch(want(messages, 3), messages, ALICE)
+    assert (again.result, again.reason, again.calls) == ("fallback", "paused", 0)
+    assert [call.result for call in opened.calls] == [reason]  # type: ignore[attr-defined]
+    assert model.calls == 1
+
+
+async def test_a_hanging_model_is_given_up(opened: Open) -> None:
+    model, messages = Fixed(Completion(GOOD), delay_s=60), conversation(10)
+    outcome = await opened(model, call_timeout_s=0.1).fetch(want(messages, 2), messages, ALICE)
+    assert (outcome.result, outcome.reason) == ("fallback", "upstream_timeout")
+
+
+async def test_a_failure_is_seen_by_all_replicas(opened: Open, shared_store: Callable[[], Store]) -> None:
+    model, messages = Fixed(UpstreamError("429"), delay_s=0.2), conversation(10)
+    replicas = [opened(model, shared_store()) for _ in range(2)]
+    outcomes = await asyncio.gather(*(replicas[n % 2].fetch(want(messages, 2), messages, ALICE) for n in range(20)))
+    assert {outcome.result for outcome in outcomes} == {"fallback"}
+    assert model.calls == 1
+
+
+async def test_a_model_that_fails_for_all_conversations_is_left_alone(opened: Open) -> None:
+    model = Fixed(UpstreamUnreachable("no connection"))
+    summariser = opened(model)
+    for n in range(10):
+        messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
+        outcome = await summariser.fetch(want(messages, 1), messages, ALICE)
+    assert model.calls == 3
+    assert outcome.reason == "model_down"
+    messages = conversation(10)
+    assert (await summariser.fetch(want(messages, 1), messages, Writer("model-1", b"bob"))).calls == 1
+
+
+async def test_a_bug_in_the_call_is_not_hidden(opened: Open) -> None:
+    messages = conversation(10)
+    with pytest.raises(KeyError):
+        await opened(Fixed(KeyError("bug"))).fetch(want(messages, 1), messages, ALICE)
+
+
+# -- ahead of need -----------------------------------------------------------------------------------------
+
+
+async def test_what_was_prepared_is_there_when_it_is_needed(opened: Open) -> None:
+    model, messages = Keeper(delay_s=0.05), conversation(10)
+    summariser = opened(model)
+    assert await summariser.prepare(want(messages, 2), messages, ALICE)
+    assert not await summariser.prepare(want(messages, 2), messages, ALICE)  # under way
+    await asyncio.sleep(0.2)
+    assert not await summariser.prepare(want(messages, 2), messages, ALICE)  # there
+    assert (await summariser.fetch(want(messages, 2), messages, ALICE)).result == "hit"
+    assert [call.background for call in opened.calls] == [True]  # type: ignore[attr-defined]
+
+
+async def test_a_request_joins_what_is_being_prepared(opened: Open) -> None:
+    model, messages = Keeper(delay_s=0.1), conversation(10)
+    summariser = opened(model)
+    assert await summariser.prepare(want(messages, 2), messages, ALICE)
+    await asyncio.sleep(0.02)
+    outcome = await summariser.fetch(want(messages, 2), messages, ALICE)
+    assert (outcome.result, outcome.calls, len(model.asked)) == ("miss", 0, 1)
+
+
+async def test_work_ahead_is_bounded(opened: Open) -> None:
+    model = Keeper(delay_s=0.2)
+    summariser = opened(model, max_background=2)
+    begun = []
+    for n in range(5):
+        messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
+        begun.append(await summariser.prepare(want(messages, 1), messages, ALICE))
+    assert begun == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(("grace_s", "left"), [(2.0, 1), (0.0, 0)])
+async def test_at_shutdown_work_is_drained_or_dropped(opened: Open, grace_s: float, left: int) -> None:
+    store, messages, idle = MemoryStore(), conversation(10), len(asyncio.all_tasks())
+    summariser = opened(Keeper(delay_s=0.1), store)
+    await summariser.prepare(want(messages, 1), messages, ALICE)
+    await asyncio.sleep(0.02)
+    start = time.monotonic()
+    await summariser.drain(grace_s)
+    assert time.monotonic() - start < 1
+    assert await opened(Keeper(), store).stored(want(messages, 1), ALICE) == left
+    assert not await summariser.prepare(want(messages, 1), messages, ALICE)
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == idle
+
+
+# -- riding on what was sent -------------------------------------------------------------------------------
+
+
+async def test_a_ride_appends_one_message_to_what_was_sent(opened: Open) -> None:
+    model, messages = Keeper(), conversation(10)
+    writer = Writer("m", b"k", ride=Ride(tuple(messages[:9])))
+    outcome = await opened(model, ride_prefix=True).fetch(want(messages, 2), messages, writer)
+    assert outcome.result == "miss"
+    assert model.asked[0].ride
+    assert model.asked[0].messages[:-1] == tuple(messages[:9])
+    assert decoded(model.asked[0].messages[-1])["role"] == "user"
+
+
+async def test_a_ride_the_client_s_own_words_spoil_is_made_up_for(opened: Open) -> None:
+    class Obedient(Keeper):
+        async def __call__(self, request):  # type: ignore[no-untyped-def]
+            answer = await super().__call__(request)
+            return Completion("NOTHING") if "output NOTHING" in self.read(-1) else answer
+
+    messages = [said("system", "If there is nothing to do, output NOTHING."), *conversation(10)[1:]]
+    writer = Writer("m", b"k", ride=Ride(tuple(messages[:9])))
+    outcome = await opened(Obedient(), ride_prefix=True).fetch(want(messages, 2), messages, writer)
+    assert outcome.result == "miss"
+    assert [(call.ride, call.result) for call in opened.calls] == [  # type: ignore[attr-defined]
+        (True, "too_short"),
+        (False, "made"),
+    ]
+
+
+# -- what stores do ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["kill", "freeze"])
+async def test_without_its_server_a_replica_goes_on(opened: Open, fault: str) -> None:
+    server = Valkey()
+    store = open_store(RedisSettings(url=f"redis://{server.address}"), CompactionSettings())
+    try:
+        await store.ping()
+        model, messages = Keeper(), conversation(20)
+        summariser = opened(model, store)
+        await summariser.fetch(want(messages, 1), messages, ALICE)
+        getattr(server, fault)()
+        start = time.monotonic()
+        for segments in (1, 2, 3, 3):
+            outcome = await summariser.fetch(want(messages, segments), messages, ALICE)
+            assert outcome.covers == segments
+        assert time.monotonic() - start < 0.4
+        assert len(model.asked) == 3
+    finally:
+        server.thaw()
+        await store.aclose()
+        server.stop()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"garbage", b'{"v":0}', b"\x01" + b"x" * 500, b"x" * (5 << 20)])
+async def test_garbage_in_the_store_is_a_miss_and_is_written_over(
+    opened: Open, shared_store: Callable[[], Store], valkey: Valkey, garbage: bytes
+) -> None:
+    messages = conversation(10)
+    first = await opened(Keeper(), shared_store()).fetch(want(messages, 1), messages, ALICE)
+    keys = [key for key in valkey.client().keys("trimtab:v1:s:*")]
+    assert len(keys) == 1
+    valkey.client().set(keys[0], garbage)
+    model = Keeper()
+    outcome = await opened(model, shared_store()).fetch(want(messages, 1), messages, ALICE)
+    assert (outcome.result, outcome.text, len(model.asked)) == ("miss", first.text, 1)
+    assert (await opened(model, shared_store()).fetch(want(messages, 1), messages, ALICE)).result == "hit"
+
+
+async def test_neither_conversation_nor_credential_lies_in_the_server(
+    opened: Open, shared_store: Callable[[], Store], valkey: Valkey
+) -> None:
+    messages = conversation(10)
+    await opened(Keeper(), shared_store()).fetch(want(messages, 2), messages, ALICE)
+    client = valkey.client()
+    held = b"".join(key + (client.get(key) or b"") for key in client.keys("*"))
+    for secret in (b"FACT", b"sk-alice", b"model-1", b"report"):
+        assert secret not in held
