@@ -19,7 +19,7 @@ from proxy.limits.priors import prior
 STALE_S = 300.0
 OUTGROWN = 1.25  # requests larger than the largest observed, by this, are new ground
 _MOST = 4_096  # pairs held: names come from clients
-_MOST_STEPS = 30  # GRID**30 is above the largest factor that is applied
+_MOST_STEPS = 64  # GRID**64 is above the largest factor that is applied
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -42,14 +42,15 @@ class Calibrations:
         heard = self._heard.get((upstream, model))
         return heard.state.factor if heard else self._prior(model)
 
-    def observe(self, upstream: str, model: str, estimated: int, actual: object) -> bool:
-        """Learn from one response. Gives whether the factor moved; what is not believable is counted."""
+    def observe(self, upstream: str, model: str, estimated: int, actual: object, *, refused: bool = False) -> bool:
+        """Learn from one response, or from a refusal that counted the request. Gives whether the factor moved;
+        what is not to be believed is counted as an event."""
         tokens = believed(estimated, actual)
         if tokens is None:
             self._notify(Event("usage_ignored", upstream, model, f"estimated {estimated}, {type(actual).__name__}"))
             return False
         before = self.state(upstream, model)
-        after = observe(before, estimated, tokens)
+        after = observe(before, estimated, tokens, refused=refused)
         if after is None:
             return False
         self._keep(upstream, model, Heard(after, self._clock()))

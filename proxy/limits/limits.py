@@ -123,7 +123,7 @@ class Limits:
         """Learn from a response's `usage.prompt_tokens`, or, with `accepted=False`, from the count that an
         overflow error reports. `estimated` is the estimate of what was sent, without factor, in tokens.
         Never for a lower bound ("at least N tokens"), never for our own summary calls."""
-        if self._calibrations.observe(upstream, model, estimated, actual):
+        if self._calibrations.observe(upstream, model, estimated, actual, refused=not accepted):
             self._sharing.share_factor(upstream, model)
         taken = believed(estimated, actual) if accepted else None
         if taken is not None and self._lessons.taken(upstream, model, taken):
@@ -133,6 +133,11 @@ class Limits:
         """Should a stream be asked for its usage? While the factor is unknown or stale, or `estimated` tokens
         (without factor) are far more than it was learned from. Quick."""
         return self._calibrations.needs_usage(upstream, model, estimated)
+
+    def asks_usage(self, upstream: str, model: str, estimated: int) -> bool:
+        """Whether a stream is to be asked for its usage, by the setting `ask_usage`. Quick."""
+        wanted = self._settings.ask_usage
+        return wanted == "always" or (wanted == "auto" and self.needs_usage(upstream, model, estimated))
 
     def snapshot(self) -> Snapshot:
         """Everything known, for people and metrics."""

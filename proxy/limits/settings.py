@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -47,6 +47,7 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     first_wait_s: Seconds = 0.3  # the first request to a model waits at most this long for what its upstream says
     refresh_s: Annotated[float, msgspec.Meta(gt=0)] = 600.0
     learned_ttl_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
+    ask_usage: Literal["auto", "never", "always"] = "auto"  # ask streams for their usage: while a factor is unknown
     table: str | None = None  # path of a refreshed model table; left out: the one that ships
 
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits.calibration import GRID, Calibration, believed, observe
+from proxy.limits.calibration import GRID, MARGIN, Calibration, believed, observe
+
+HIGHEST = GRID * (1 + MARGIN) * 1.001  # an applied factor lies at most this far above what it is made from
 
 BELIEVED = [
     (1_000, 1_700, 1_700),
@@ -43,7 +45,7 @@ def fed(pairs: list[tuple[int, float]]) -> list[Calibration]:
 
 def test_the_first_response_sets_the_factor_and_rounds_up() -> None:
     (state,) = fed([(1_000, 1.7)])
-    assert 1.7 <= state.factor < 1.7 * GRID
+    assert 1.7 < state.factor < 1.7 * HIGHEST
     assert not state.settled
 
 
@@ -62,7 +64,7 @@ def test_an_estimate_too_low_is_corrected_at_once() -> None:
 
 def test_one_that_is_clearly_too_high_comes_down() -> None:
     states = fed([(10_000, 1.5)] * 3 + [(20_000, 1.2)] * 3)
-    assert 1.2 <= states[-1].factor <= 1.2 * GRID
+    assert 1.2 <= states[-1].factor <= 1.2 * HIGHEST
 
 
 def test_a_jump_beyond_reason_must_be_seen_twice() -> None:
@@ -70,6 +72,14 @@ def test_a_jump_beyond_reason_must_be_seen_twice() -> None:
     assert fed([*calm, (10_000, 5.0)])[-1].step == fed(calm)[-1].step
     assert fed([*calm, (10_000, 5.0), (10_000, 1.0)])[-1].step == fed(calm)[-1].step
     assert fed([*calm, (10_000, 2.0), (10_000, 2.0)])[-1].factor >= 2.0
+
+
+def test_a_refusal_that_counted_the_request_lifts_the_factor_whatever_else_was_seen() -> None:
+    ratios = itertools.cycle([0.9, 1.1, 1.0, 1.2, 0.95, 1.15])
+    mixed = fed([(20_000, next(ratios)) for _ in range(60)])[-1]
+    after = observe(mixed, 20_000, 27_000, refused=True)
+    assert after is not None
+    assert after.factor >= 1.35
 
 
 def test_small_requests_say_nothing() -> None:
@@ -83,7 +93,7 @@ def test_among_many_conversations_it_stands_high_and_still() -> None:
     states = fed([(20_000, next(ratios)) for _ in range(120)])
     assert not states[-1].coherent
     assert len({state.step for state in states[40:]}) == 1
-    assert 1.1 <= states[-1].factor <= 1.2 * GRID
+    assert 1.1 <= states[-1].factor <= 1.2 * HIGHEST
 
 
 def test_the_factor_is_clamped() -> None:
