@@ -8,25 +8,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from proxy.context.turns import units
+from proxy.context.turns import SYSTEM_ROLES, homes
 from proxy.context.views import View
 
 
 def broken_pairs(views: Sequence[View]) -> int:
-    """Results without their call, plus calls whose results are missing or doubled."""
-    broken = 0
-    for unit in units(views):
-        head = views[unit.start]
-        if head.is_result:
-            broken += 1
+    """Results without their call, plus assistant messages with a call whose result is missing or doubled."""
+    given: dict[int, Counter[str]] = {}
+    orphans = 0
+    for i, home in enumerate(homes(views)):
+        answers = views[i].answers
+        if answers is None:
             continue
-        wanted = Counter(call.id for call in head.calls)
-        given = Counter(v.answers for v in views[unit.start + 1 : unit.stop] if v.is_result)
-        broken += wanted != given
-    return broken
+        if home == i:
+            orphans += 1
+        else:
+            given.setdefault(home, Counter())[answers] += 1
+    callers = (i for i, view in enumerate(views) if view.calls)
+    return orphans + sum(given.get(i, Counter()) != Counter(c.id for c in views[i].calls) for i in callers)
 
 
 def starts_with_assistant(views: Sequence[View]) -> bool:
     """Whether the first message after the leading system messages is an assistant's."""
-    first = next((v.role for v in views if v.role not in ("system", "developer")), "")
-    return first == "assistant"
+    return next((v.role for v in views if v.role not in SYSTEM_ROLES), "") == "assistant"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, Final
 
-from proxy.context.images import Size, window, image_size
+from proxy.context.images import Size, image_size, window
 from proxy.context.tokens import text_tokens
 
 IMAGE_BASE: Final = 85
@@ -53,9 +53,9 @@ _BASE64 = re.compile(r"[\w+/=-]{64}[\w+/=\r\n-]{448}", re.ASCII)
 
 def part_tokens(part: object) -> int:
     """Estimated tokens of one content part, a decoded JSON value of any shape: at least 1. Never raises."""
-    kind = part.get("type") if isinstance(part, dict) else None
-    count = _BY_TYPE.get(kind) if isinstance(kind, str) else None
-    return max(1, count(part) if count else _unknown(part))
+    if isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in _BY_TYPE:
+        return _BY_TYPE[kind](part)
+    return max(1, _unknown(part))
 
 
 def image_tokens(size: Size, detail: object = "auto") -> int:

@@ -11,25 +11,22 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from proxy.context import stages
+from proxy.context import frontier, stages
 from proxy.context.edits import Breakdown, Gap, Plan, Segment
 from proxy.context.policy import Policy
 from proxy.context.replay import State
-from proxy.context.texts import ANNOUNCEMENT
-from proxy.context.tokens import text_tokens
+from proxy.context.rewrite import announced
 from proxy.context.turns import SYSTEM_ROLES, boundaries
 from proxy.context.views import Memo, View
-
-ANNOUNCEMENT_TOKENS = text_tokens(ANNOUNCEMENT)
 
 # The order is the design.
 STAGES: tuple[Callable[[State], None], ...] = (
     stages.truncate,  # a scrape or a file dump costs most and is missed least
     stages.clear,  # old tool results can be had again by running the tool
-    stages.summarize,  # what was said is kept in fewer words, where there is a model to do it
-    stages.drop,  # or it goes, the oldest first
+    frontier.summarize,  # what was said is kept in fewer words, where there is a model to do it
+    frontier.drop,  # or it goes, the oldest first
     stages.squeeze,  # what must stay shares what is left
-    stages.shed,  # and before anything is refused, everything but the question goes
+    frontier.shed,  # and before anything is refused, everything but the question goes
 )
 
 
@@ -57,10 +54,10 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
     unpin = tuple(i for i, view in enumerate(views) if view.pinned)
     announce = _announced(views, policy, conversation.extras)
     original = conversation.tokens
-    fixed = conversation.extras + (ANNOUNCEMENT_TOKENS if announce is not None else 0)
-    if not _may_press(conversation, policy, original - conversation.extras + fixed, budget):
-        return Plan(original, original + fixed - conversation.extras, budget, True, unpin=unpin, announce=announce)
-    state = _replay(conversation, policy, budget, fixed, memo)
+    added = 0 if announce is None else _announcement(conversation, announce, memo)
+    if not _may_press(conversation, policy, original + added, budget):
+        return Plan(original, original + added, budget, True, unpin=unpin, announce=announce)
+    state = _replay(conversation, policy, budget, conversation.extras + added, memo)
     return Plan(
         original=original,
         sent=state.size,
@@ -68,7 +65,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         fits=state.size <= budget,
         edits=tuple(state.edits[i] for i in sorted(state.edits)),
         gap=_gap(state),
-        summary=tuple(state.segments[: state.summarized]),
+        summary=tuple(state.segments[: state.standing]),
         ahead=_ahead(state),
         breakdown=_breakdown(state, conversation.extras),
         unpin=tuple(i for i in unpin if not state.gone[i]),
@@ -98,10 +95,11 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
         state.advance(end)
         if always and state.uncut:
             stages.truncate(state)
-        for stage in STAGES:
-            if not state.pressed:
-                break
-            stage(state)
+        if end and state.pressed:
+            state.aim()
+            for stage in STAGES:
+                if state.pressed:
+                    stage(state)
     return state
 
 
@@ -119,9 +117,9 @@ def _ahead(state: State) -> tuple[Segment, ...]:
     policy = state.policy
     if not policy.compaction or state.size <= state.budget * policy.precompact_share:
         return ()
-    before, limit = state.summarized, state.end - policy.shaping.keep_recent
-    size = state.size
-    while size > state.target and (segment := stages.next_segment(state, limit)) is not None:
+    state.aim()
+    before, limit, size = state.summarized, state.end - policy.shaping.keep_recent, state.size
+    while size > state.target and (segment := frontier.next_segment(state, limit)) is not None:
         size -= sum(state.sent[i] for i in range(segment.start, segment.stop))
         state.summarized += 1
     found, state.summarized = state.summarized, before
@@ -132,7 +130,12 @@ def _announced(views: Sequence[View], policy: Policy, extras: int) -> int | None
     """Index of the system message the announcement is appended to: the first, in requests with tools."""
     if not policy.shaping.announce or not extras or not views or views[0].role not in SYSTEM_ROLES:
         return None
-    return 0
+    return 0 if views[0].shape != "opaque" else None
+
+
+def _announcement(conversation: History, at: int, memo: Memo) -> int:
+    """Tokens the announcement adds, measured on the message that gets it."""
+    return memo.view(announced(conversation.raws[at])).tokens - conversation.views[at].tokens
 
 
 def _breakdown(state: State, tools: int) -> Breakdown:

@@ -17,7 +17,7 @@ from proxy.context.policy import Policy
 from proxy.context.rewrite import rewrite
 from proxy.context.texts import NOTE
 from proxy.context.tokens import text_tokens
-from proxy.context.turns import SYSTEM_ROLES, Unit, units
+from proxy.context.turns import SYSTEM_ROLES, homes, late_results, units
 from proxy.context.views import MESSAGE_OVERHEAD, Memo, View
 
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
@@ -30,55 +30,71 @@ class State:
         self, raws: Sequence[bytes | Raw], views: Sequence[View], fixed: int, policy: Policy, budget: int, memo: Memo
     ) -> None:
         self.raws, self.views, self.policy, self.memo = raws, views, policy, memo
-        self.budget = budget
-        self.target = int(budget * policy.shaping.target)
+        self.budget = self.target = budget
         self.clear_trigger = min(budget, policy.trigger_tokens or budget)
-        self.units: list[Unit] = units(views)
+        self.home_of = homes(views)
+        self.units = units(views, self.home_of)
+        self.late = late_results(self.units, self.home_of)
         self.unit_of = [i for i, unit in enumerate(self.units) for _ in range(unit.start, unit.stop)]
-        self.size = fixed
+        self.size = self.fixed = fixed  # `fixed`: tools, and from here on the system messages walked past
         self.sent = [view.tokens for view in views]
         self.edits: dict[int, Edit] = {}
         self.gone = bytearray(len(views))
         self.end = 0
-        self.kept = 0  # messages of the walk so far that are still sent, system messages apart
-        self.frontier = 0  # units before it have gone, but for pins
+        self.kept = 0  # messages sent from the frontier on, system messages apart
+        self.freed = 0  # tokens, before any edit, of all messages that are gone
+        self._live: list[int] = []
+        # The frontier of compaction: units before it have gone, but for those in `stayed` and the question `held`.
+        self.home = next((i for i, unit in enumerate(self.units) if unit.role not in SYSTEM_ROLES), len(self.units))
+        self.frontier = self.home
         self.held: int | None = None  # the question of the turn the frontier stands in
+        self.stayed: list[int] = []  # units that were pinned when the frontier passed them
         self.gap_tokens = 0
         self.segments: list[Segment] = []
-        self.summarized = 0  # segments whose summary stands in the gap
+        self.summarized = 0  # segments passed by summarising
+        self.standing = 0  # segments whose summary stands in the gap; 0: the note stands there, if anything
+        # The frontier of clearing.
         self.results: list[int] = []
         self.cleared = 0  # results already considered for clearing
         self.uncut: list[int] = []  # oversized messages not truncated yet
         self.users: list[int] = []
         self.run: list[int] = []  # user messages of the run that is going on: its question and what came in between
-        self.marked: list[int] = []
-        self.home = next((i for i, unit in enumerate(self.units) if unit.role not in SYSTEM_ROLES), len(self.units))
-        self.frontier = self.home
+        self.marked: list[int] = []  # units the client pinned
 
     # -- walking -------------------------------------------------------------------------------------------------
 
     def advance(self, end: int) -> None:
         """Take in the messages up to `end`."""
         for i in range(self.end, end):
+            self.end = i + 1
             self._take(i, self.views[i])
-        self.end = end
 
     def _take(self, i: int, view: View) -> None:
         self.size += view.tokens
-        self.kept += view.role not in SYSTEM_ROLES
+        home = self.home_of[i]
+        if view.role in SYSTEM_ROLES:
+            self.fixed += view.tokens
+        else:
+            self.kept += 1
+            self._live.append(i)
+        if self.gone[home]:
+            return self.remove(i, self.edits[home].stage, "its tool call was removed")
         if view.role == "user":
-            injected = i and (self.views[i - 1].is_result or self.views[i - 1].role == "user")
-            self.run = [*self.run, i] if injected else [i]
-            self.users.append(i)
+            self._take_user(i)
         elif view.is_result:
             self.results.append(i)
         if view.pinned:
-            self.marked.append(i)
+            # A late result cannot stay without its call.
+            self.marked += dict.fromkeys((self.unit_of[home], self.unit_of[i]))
         if view.chars > self.policy.shaping.max_message_chars:
             self.uncut.append(i)
-        home = self.units[self.unit_of[i]].start
-        if home < i and self.gone[home]:  # a late result of a call that has gone goes with it
-            self.drop(self.unit_of[i], self.edits[home].stage, "its tool call was removed")
+
+    def _take_user(self, i: int) -> None:
+        injected = i and (self.views[i - 1].is_result or self.views[i - 1].role == "user")
+        if not injected:
+            self.run = []
+        self.run.append(i)
+        self.users.append(i)
 
     @property
     def question(self) -> int | None:
@@ -90,6 +106,11 @@ class State:
         return self.size > self.budget
 
     @property
+    def walked(self) -> int:
+        """Number of units walked. At a boundary all of them are complete."""
+        return self.unit_of[self.end - 1] + 1 if self.end else 0
+
+    @property
     def uncleared(self) -> int:
         """Tool results not considered for clearing yet."""
         return len(self.results) - self.cleared
@@ -97,25 +118,36 @@ class State:
     @property
     def pressed(self) -> bool:
         """Whether anything has to be done at this boundary: too many tokens, messages or tool results."""
-        shaping, uses = self.policy.shaping, self.policy.trigger_tool_uses
+        uses = self.policy.trigger_tool_uses
         return (
             self.size > self.clear_trigger
-            or (shaping.max_messages is not None and self.kept > shaping.max_messages)
-            or (shaping.summarize_after_messages is not None and self.kept > shaping.summarize_after_messages)
+            or any(self.kept > window for window in self.windows)
             or (uses is not None and self.uncleared > uses)
         )
 
+    @property
+    def windows(self) -> list[int]:
+        """The limits in messages that hold."""
+        shaping = self.policy.shaping
+        return [n for n in (shaping.max_messages, shaping.summarize_after_messages) if n is not None]
+
+    def live(self) -> list[int]:
+        """Messages walked and not gone, system messages apart. Its cost is what is left, not what was."""
+        self._live = [i for i in self._live if not self.gone[i]]
+        return self._live
+
     def tool_of(self, result: int) -> str:
         """Name of the tool whose result this is."""
-        home = self.units[self.unit_of[result]].start
-        return next((c.name for c in self.views[home].calls if c.id == self.views[result].answers), "")
+        calls = self.views[self.home_of[result]].calls
+        return next((c.name for c in calls if c.id == self.views[result].answers), "")
 
     # -- what must stay ------------------------------------------------------------------------------------------
 
     def pins(self) -> set[int]:
         """Units that stay as things stand at this boundary: the task, the run's user messages, what the client
         marked. Over `pin_share` the oldest lose their pin first; the current question never does."""
-        found = {self.unit_of[i] for i in [*self.users[:1], *self.run, *self.marked]}
+        self.marked = [u for u in self.marked if not self.gone[self.units[u].start]]
+        found = {self.unit_of[i] for i in [*self.users[:1], *self.run]}.union(self.marked)
         ordered = sorted(u for u in found if not self.gone[self.units[u].start])
         question = self.question
         current = None if question is None else self.unit_of[question]
@@ -129,6 +161,15 @@ class State:
                 pinned.discard(u)
                 total -= self.unit_size(u)
         return pinned
+
+    def aim(self) -> None:
+        """Set the low-water mark for this boundary: what stays anyway, and `target` of the room above it.
+
+        Measured from what stays, because a share of the whole budget lies below a large system prompt or task,
+        and shaping would then take everything else at every step.
+        """
+        stays = sum(self.unit_size(u) for u in self.pins()) + self.fixed
+        self.target = stays + int(max(0, self.budget - stays) * self.policy.shaping.target)
 
     def unit_size(self, u: int) -> int:
         unit = self.units[u]
@@ -147,20 +188,33 @@ class State:
         self.edits[i] = Edit(stage, i, self.views[i].tokens, tokens, reason, amount)
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
-        """Take a unit out, as far as it has been walked; the first one to go leaves the note in its place."""
+        """Take a unit out, and with it the results of its calls that came late."""
         unit = self.units[u]
-        for i in range(unit.start, min(unit.stop, max(self.end, unit.start + 1))):
-            if not self.gone[i]:
-                self.edit(i, stage, 0, reason)
-                self.gone[i] = 1
-                self.kept -= self.views[i].role not in SYSTEM_ROLES
-        self.mark_gap(NOTE_TOKENS)
+        for i in [*range(unit.start, unit.stop), *self.late.get(unit.start, ())]:
+            if i < self.end:
+                self.remove(i, stage, reason)
 
-    def mark_gap(self, tokens: int) -> None:
+    def remove(self, i: int, stage: Stage, reason: str) -> None:
+        """Take a message out. Once more is gone than the note takes, the note stands in its place."""
+        if self.gone[i]:
+            return
+        self.gone[i] = 1
+        self.freed += self.views[i].tokens
+        self.kept -= self.unit_of[i] >= self.frontier
+        self.edit(i, stage, 0, reason)
+        if self.freed >= NOTE_TOKENS:
+            self.open_gap(NOTE_TOKENS)
+
+    def open_gap(self, tokens: int) -> None:
         """Count what stands in the gap: the note, or the larger summary that takes its place."""
         if tokens > self.gap_tokens:
             self.size += tokens - self.gap_tokens
             self.gap_tokens = tokens
+
+    def close_gap(self) -> None:
+        """Give up the note or the summary."""
+        self.size -= self.gap_tokens
+        self.gap_tokens = self.standing = 0
 
     def measure(self, i: int, stage: Stage, amount: int) -> int:
         """Tokens message i would have after an edit, by making it; remembered like a view."""

@@ -52,7 +52,8 @@ def message(role: str, text: str) -> bytes:
 
 
 def _truncate(fields: Fields, chars: int) -> None:
-    """Text up to `chars` characters in all is kept; parts that are not text are kept whole."""
+    """Text up to `chars` characters in all is kept; parts that are not text are kept whole. The part in which the
+    limit falls ends in the mark, and text parts after it go."""
     content = msgspec.json.decode(fields["content"])
     if isinstance(content, str):
         fields["content"] = head(content, chars)
@@ -62,8 +63,8 @@ def _truncate(fields: Fields, chars: int) -> None:
         text = text_of(part)
         if text is None:
             kept.append(part)
-        elif room > 0:
-            kept.append({**part, "text": head(text, room)})
+        elif room >= 0:
+            kept.append(part if len(text) <= room else {**part, "text": head(text, room)})
             room -= len(text)
     fields["content"] = kept
 
@@ -90,16 +91,21 @@ def _clear_inputs(fields: Fields, _: int) -> None:
 
 
 def _edit_arguments(fields: Fields, edit: Callable[[str], str]) -> None:
-    calls = msgspec.json.decode(fields.get("tool_calls", b"null"))
-    legacy = msgspec.json.decode(fields.get("function_call", b"null"))
-    functions = [call.get("function") for call in calls or () if isinstance(call, dict)]
-    for function in [*functions, legacy]:
-        if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            function["arguments"] = edit(function["arguments"])
-    if calls:
-        fields["tool_calls"] = calls
-    if legacy:
-        fields["function_call"] = legacy
+    """Fields in which no argument changes keep their bytes."""
+    for name in ("tool_calls", "function_call"):
+        value = msgspec.json.decode(fields.get(name, b"null"))
+        functions = [call.get("function") for call in value or ()] if name == "tool_calls" else [value]
+        changed = [_edit_argument(function, edit) for function in functions]
+        if any(changed):
+            fields[name] = value
+
+
+def _edit_argument(function: Any, edit: Callable[[str], str]) -> bool:
+    before = function.get("arguments") if isinstance(function, dict) else None
+    if not isinstance(before, str) or (after := edit(before)) == before:
+        return False
+    function["arguments"] = after
+    return True
 
 
 def squeeze_arguments(arguments: str, chars: int) -> str:

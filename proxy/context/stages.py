@@ -1,15 +1,11 @@
-"""The stages of shaping. Each takes the replay's state at a boundary and does as much as is needed, no more; their
-order stands in `plan.STAGES`. A stage is any callable of this signature: `(State) -> None`.
+"""The stages that change messages and take none out: truncate, clear, squeeze (`frontier` has those that do). Each
+takes the replay's state at a boundary and does as much as is needed, no more; their order stands in `plan.STAGES`.
+A stage is any callable of this signature: `(State) -> None`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from proxy.context.edits import Segment, Stage
 from proxy.context.replay import State
-from proxy.context.turns import SYSTEM_ROLES
-from proxy.context.views import MESSAGE_OVERHEAD
 
 # A result must win at least this many tokens by clearing: a prefix break for less costs more than it saves.
 _LEAST_GAIN = 32
@@ -27,7 +23,9 @@ def truncate(state: State) -> None:
         if state.irreducible(i):
             waiting.append(i)
         elif not state.gone[i] and state.edits.get(i) is None:
-            state.edit(i, "truncated", state.measure(i, "truncated", limit), "longer than max_message_chars", limit)
+            tokens = state.measure(i, "truncated", limit)
+            if tokens < state.sent[i]:
+                state.edit(i, "truncated", tokens, "longer than max_message_chars", limit)
     state.uncut = waiting
 
 
@@ -37,13 +35,17 @@ def truncate(state: State) -> None:
 def clear(state: State) -> None:
     """Clear old tool results in batches, oldest first, down to the target; the newest are protected. A request
     that asked for clearing by `context_management` gets all of them cleared, as that vocabulary has it."""
-    stop, policy = _protected_from(state), state.policy
-    due = state.size > state.clear_trigger or policy.trigger_tool_uses is not None
-    if not due or _gain(state, stop) < policy.clear_at_least:
+    policy = state.policy
+    uses = policy.trigger_tool_uses
+    if state.size <= state.clear_trigger and (uses is None or state.uncleared <= uses):
         return
-    excluded, size = policy.excluded, policy.shaping.clear_batch
+    stop = _protected_from(state)
+    if not _wins(state, stop, policy.clear_at_least):
+        return
+    size = policy.shaping.clear_batch
     while state.size > state.target or policy.managed:
-        batch, position = _batch(state, stop, size, excluded)
+        batch, first, position = _batch(state, stop, size)
+        state.cleared = first  # what cannot be cleared is not looked at again
         if not batch or (len(batch) < size and not (state.over or policy.managed)):
             return  # an incomplete batch waits unless it is needed to fit
         for i in batch:
@@ -56,6 +58,8 @@ def _protected_from(state: State) -> int:
     """Position in `state.results` of the first protected one: the newest that together fit `keep_share` of the
     budget (or the number the request asked to keep), and always the newest."""
     results, keep = state.results, state.policy.keep_tool_uses
+    while state.cleared < len(results) and state.gone[results[state.cleared]]:
+        state.cleared += 1
     if keep is not None:
         return max(state.cleared, len(results) - max(keep, 0))
     room = state.budget * state.policy.shaping.keep_share
@@ -68,17 +72,19 @@ def _protected_from(state: State) -> int:
     return max(position, state.cleared)
 
 
-def _batch(state: State, stop: int, size: int, excluded: frozenset[str]) -> tuple[list[int], int]:
-    """The next results to clear, and the position after them."""
+def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:
+    """The next results to clear, the position of the first of them, and the position after the last."""
     batch: list[int] = []
-    position = state.cleared
-    pinned = {state.unit_of[i] for i in state.marked}
+    first = position = state.cleared
+    excluded, pinned = state.policy.excluded, frozenset(state.marked)
     while position < stop and len(batch) < size:
         i = state.results[position]
-        position += 1
         if _clearable(state, i, excluded) and state.unit_of[i] not in pinned:
             batch.append(i)
-    return batch, position
+        position += 1
+        if not batch:
+            first = position
+    return batch, first, position
 
 
 def _clearable(state: State, i: int, excluded: frozenset[str]) -> bool:
@@ -87,146 +93,49 @@ def _clearable(state: State, i: int, excluded: frozenset[str]) -> bool:
     return not excluded or state.tool_of(i) not in excluded
 
 
-def _gain(state: State, stop: int) -> int:
-    """Tokens that clearing everything unprotected would free."""
-    if not state.policy.clear_at_least:
-        return 0
-    waiting = (state.results[p] for p in range(state.cleared, stop))
-    return sum(max(0, state.sent[i] - state.views[i].cleared) for i in waiting if not state.gone[i])
+def _wins(state: State, stop: int, least: int) -> bool:
+    """Whether clearing everything unprotected frees at least `least` tokens."""
+    excluded = state.policy.excluded
+    for p in range(state.cleared, stop):
+        if least <= 0:
+            break
+        i = state.results[p]
+        if _clearable(state, i, excluded):
+            least -= state.sent[i] - state.views[i].cleared
+    return least <= 0
 
 
 def _clear_inputs(state: State, result: int) -> None:
     """Where the request asks for it, the call's arguments go with its result."""
     wanted = state.policy.clear_inputs
-    call = state.units[state.unit_of[result]].start
+    call = state.home_of[result]
     if not wanted or call in state.edits or not state.views[call].call_tokens:
         return
     if wanted is True or (isinstance(wanted, tuple) and state.tool_of(result) in wanted):
-        state.edit(call, "inputs_cleared", state.measure(call, "inputs_cleared", 0), "arguments of a cleared result")
+        tokens = state.measure(call, "inputs_cleared", 0)
+        if tokens < state.sent[call]:
+            state.edit(call, "inputs_cleared", tokens, "arguments of a cleared result")
 
 
-# -- the frontier ------------------------------------------------------------------------------------------------
-
-
-def summarize(state: State) -> None:
-    """Advance the frontier over whole segments; one summary will stand for all of them."""
-    if not state.policy.compaction:
-        return
-    pins, done = state.pins(), _enough(state)
-    limit = state.end - state.policy.shaping.keep_recent
-    while not done() and (segment := next_segment(state, limit)) is not None:
-        state.mark_gap(state.policy.summary_tokens + MESSAGE_OVERHEAD)
-        for u in range(state.unit_of[segment.start], state.unit_of[segment.stop - 1] + 1):
-            _pass(state, u, pins, "summarized", "part of the summary")
-        state.summarized += 1
-        state.frontier = max(state.frontier, state.unit_of[segment.stop - 1] + 1)
-    _release(state, pins, "summarized")
-
-
-def next_segment(state: State, limit: int) -> Segment | None:
-    """The first segment after those summarised, if all of it lies before message `limit`.
-
-    Segments are cut from the start of the history on a size grid, by what the messages were before any edit, so
-    they do not depend on when the overflow happens.
-    """
-    if state.summarized < len(state.segments):
-        segment = state.segments[state.summarized]
-        return segment if segment.stop <= limit else None
-    grid = state.budget * state.policy.shaping.segment_share
-    u = state.unit_of[state.segments[-1].stop - 1] + 1 if state.segments else state.home
-    start, size = u, 0
-    while u < len(state.units) and state.units[u].stop <= limit:
-        size += sum(state.views[i].tokens for i in range(state.units[u].start, state.units[u].stop))
-        u += 1
-        if size >= grid:
-            state.segments.append(Segment(state.units[start].start, state.units[u - 1].stop))
-            return state.segments[-1]
-    return None
-
-
-def drop(state: State) -> None:
-    """Advance the frontier over whole turns, oldest first, and inside a long turn over whole cycles."""
-    keep = max(1, state.policy.shaping.keep_recent)
-    _drop_before(state, state.unit_of[max(0, state.end - keep)], state.pins())
-
-
-def _drop_before(state: State, last: int, pins: set[int]) -> None:
-    """Advance to unit `last` at most: over a whole turn at once, or unit by unit where the whole turn would go far
-    below the target (a sub-agent's conversation is one turn) or may not go as a whole."""
-    done = _enough(state)
-    stop, weight = state.frontier, 0
-    while state.frontier < last and not done():
-        if state.frontier == stop:
-            stop, weight = _rest_of_turn(state, last)
-        whole = stop < last and weight <= state.size - state.target // 2
-        until = stop if whole else state.frontier + 1
-        while state.frontier < until:
-            weight -= state.unit_size(state.frontier)
-            _pass(state, state.frontier, pins, "dropped", "oldest part of the conversation")
-            state.frontier += 1
-    _release(state, pins, "dropped")
-
-
-def _rest_of_turn(state: State, last: int) -> tuple[int, int]:
-    """Where the turn the frontier stands in ends, `last` at most, and the tokens up to there."""
-    turn = state.units[state.frontier].turn
-    stop, weight = state.frontier, 0
-    while stop < last and state.units[stop].turn == turn:
-        weight += state.unit_size(stop)
-        stop += 1
-    return stop, weight
-
-
-def _enough(state: State) -> Callable[[], bool]:
-    """Whether the frontier has moved far enough: down to the target in tokens, and in messages where counted."""
-    shaping = state.policy.shaping
-    limits = [n for n in (shaping.max_messages, shaping.summarize_after_messages) if n is not None]
-    over = [n for n in limits if state.kept > n]
-    messages = int(min(over) * shaping.target) if over else state.kept
-    tokens = state.target if state.over else state.size
-    return lambda: state.size <= tokens and state.kept <= messages
-
-
-def _pass(state: State, u: int, pins: set[int], stage: Stage, reason: str) -> None:
-    """Move the frontier over one unit. The question of a turn stays as long as a later part of its turn does, so
-    that what is sent never begins with an assistant message."""
-    unit = state.units[u]
-    if unit.role in SYSTEM_ROLES or state.gone[unit.start]:
-        return
-    if unit.role == "user" and (u == 0 or state.units[u - 1].turn != unit.turn):
-        _let_go(state, pins, stage, reason)
-        state.held = u
-    elif u not in pins:
-        state.drop(u, stage, reason)
-
-
-def _let_go(state: State, pins: set[int], stage: Stage, reason: str) -> None:
-    if state.held is not None and state.held not in pins and not state.gone[state.units[state.held].start]:
-        state.drop(state.held, stage, reason)
-    state.held = None
-
-
-def _release(state: State, pins: set[int], stage: Stage) -> None:
-    """Let the held question go once the frontier has left its turn."""
-    if state.held is None:
-        return
-    left = state.frontier >= len(state.units) or state.units[state.frontier].turn != state.units[state.held].turn
-    if left:
-        _let_go(state, pins, stage, "its turn was removed")
-
-
-# -- the last of what can be done --------------------------------------------------------------------------------
+# -- squeezing ---------------------------------------------------------------------------------------------------
 
 
 def squeeze(state: State) -> None:
     """Share what is left among the tool results that must stay, head and tail kept; if that is not enough, among
-    all other messages that may be changed."""
+    all other messages that may be changed, the pinned ones last."""
     if not state.over:
         return
-    kept = [i for i in range(state.end) if not state.gone[i] and not state.irreducible(i)]
-    _share(state, [i for i in kept if state.views[i].is_result])
-    if state.over:
-        _share(state, kept)
+    pins = state.pins()
+    kept = [i for i in state.live() if not state.irreducible(i) and not _cleared(state, i)]
+    loose = [i for i in kept if state.unit_of[i] not in pins]
+    for candidates in ([i for i in loose if state.views[i].is_result], loose, kept):
+        if state.over:
+            _share(state, candidates)
+
+
+def _cleared(state: State, i: int) -> bool:
+    """Cleared messages stay as they are: squeezing them anew would bring their text back."""
+    return i in state.edits and state.edits[i].stage in ("cleared", "inputs_cleared")
 
 
 def _share(state: State, candidates: list[int]) -> None:
@@ -253,8 +162,10 @@ def _squeeze_to(state: State, i: int, tokens: int) -> None:
     """Find the characters that bring message i to about `tokens`; the estimate is of what is really made."""
     view = state.views[i]
     size = view.text_tokens + view.call_tokens
+    if not size:
+        return
     chars = max(view.chars, 4 * view.call_tokens)
-    amount = max(_LEAST_TEXT, int(chars * max(0, tokens - (view.tokens - size)) / max(1, size)))
+    amount = max(_LEAST_TEXT, int(chars * max(0, tokens - (view.tokens - size)) / size))
     for _ in range(4):
         measured = state.measure(i, "squeezed", amount)
         if measured <= tokens or amount <= _LEAST_TEXT:
@@ -262,17 +173,3 @@ def _squeeze_to(state: State, i: int, tokens: int) -> None:
         amount = max(_LEAST_TEXT, int(amount * 0.97 * tokens / measured))
     if measured < state.sent[i]:
         state.edit(i, "squeezed", measured, "must stay, larger than the room left", amount)
-
-
-def shed(state: State) -> None:
-    """The last resort before a refusal: everything but system messages and the current question goes."""
-    if not state.over:
-        return
-    current = None if state.question is None else state.unit_of[state.question]
-    _drop_before(state, len(state.units), set() if current is None else {current})
-    for u in range(state.home, len(state.units)):
-        unit = state.units[u]
-        if not state.over or unit.start >= state.end:
-            return
-        if u != current and unit.role not in SYSTEM_ROLES and not state.gone[unit.start]:
-            state.drop(u, "dropped", "nothing else was left to give up")

@@ -1,8 +1,9 @@
 """The structure of a history: units and turns, and so the places where it may be cut.
 
-A unit is a message, or an assistant message with all results of its tool calls. A turn starts at a user message and
-runs to the next. Results are paired by position, not by id alone: providers reuse ids, so a result belongs to the
-nearest assistant message before it that declares its id.
+A unit is a message, or an assistant message with the results of its tool calls that follow it. A turn starts at a
+user message and runs to the next. Results are paired by position, not by id alone: providers reuse ids, so a result
+belongs to the nearest assistant message before it that declares its id. One that comes late, after other messages,
+is a unit of its own (what was cut before it came must not change) and goes and stays with its call.
 """
 
 from __future__ import annotations
@@ -25,38 +26,40 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     role: str  # of its first message
 
 
-def units(views: Sequence[View]) -> list[Unit]:
+def homes(views: Sequence[View]) -> list[int]:
+    """For each message the index of the assistant message whose call it answers; its own index if it answers none."""
+    declared: dict[str, int] = {}  # call id -> the nearest assistant message that declares it
+    found: list[int] = []
+    for i, view in enumerate(views):
+        found.append(i if view.answers is None else declared.get(view.answers, i))
+        if view.role == "assistant":
+            declared.update((call.id, i) for call in view.calls)
+    return found
+
+
+def units(views: Sequence[View], home_of: Sequence[int] | None = None) -> list[Unit]:
     """Cut a history into units, in order and without a gap. Linear in the number of messages."""
     out: list[Unit] = []
-    turn = 0
-    for start, stop in _spans(views):
+    turn = start = 0
+    home_of = homes(views) if home_of is None else home_of
+    for stop in range(1, len(views) + 1):
+        if stop < len(views) and home_of[stop] == start:
+            continue
         role = views[start].role
-        if role == "user":
-            turn += 1
+        turn += role == "user"
         out.append(Unit(start, stop, turn, role))
+        start = stop
     return out
 
 
-def _spans(views: Sequence[View]) -> list[tuple[int, int]]:
-    """Start and stop of each unit. A result that comes late, after other messages, draws them into its unit; a
-    second result for a call that was answered long ago stands alone."""
-    spans: list[tuple[int, int]] = []
-    declared: dict[str, int] = {}  # call id -> message index of the nearest assistant that declares it
-    unanswered: set[str] = set()
-    for i, view in enumerate(views):
-        spans.append((i, i + 1))
-        for call in view.calls:
-            declared[call.id] = i
-            unanswered.add(call.id)
-        if view.answers is None or (home := declared.get(view.answers)) is None:
-            continue
-        if view.answers not in unanswered and spans[-2][0] != home:
-            continue
-        unanswered.discard(view.answers)
-        while spans[-1][0] > home:
-            spans.pop()
-        spans[-1] = (spans[-1][0], i + 1)
-    return spans
+def late_results(units: Sequence[Unit], home_of: Sequence[int]) -> dict[int, list[int]]:
+    """The results that stand outside the unit of their call, by the index of the call's message."""
+    late: dict[int, list[int]] = {}
+    for unit in units:
+        home = home_of[unit.start]
+        if home != unit.start:
+            late.setdefault(home, []).append(unit.start)
+    return late
 
 
 def boundaries(views: Sequence[View]) -> list[int]:

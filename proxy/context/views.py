@@ -50,12 +50,12 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Function(msgspec.Struct):
-    name: str = ""
+    name: str | None = None
     arguments: Any = ""
 
 
 class _Call(msgspec.Struct):
-    id: str = ""
+    id: str | None = None
     function: _Function | None = None
     custom: dict[str, Any] | None = None
 
@@ -69,11 +69,23 @@ class _Message(msgspec.Struct):
     function_call: _Function | None = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_details: Any = None
+    thinking_blocks: Any = None
     refusal: Any = None
     pinned: Any = None
 
 
+class _Outline(msgspec.Struct):
+    """What is read of a message in which some field has a type not known here."""
+
+    role: Any = None
+    tool_calls: Any = None
+    tool_call_id: Any = None
+    pinned: Any = None
+
+
 _decode = msgspec.json.Decoder(_Message).decode
+_outline = msgspec.json.Decoder(_Outline).decode
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
@@ -85,18 +97,19 @@ def text_of(part: Any) -> str | None:
 
 
 def view(raw: bytes | Raw) -> View:
-    """Read one message. Never raises: what is not a message of a known form is counted by its bytes, as opaque."""
+    """Read one message. Never raises: what is not a message of a known form is counted by its bytes, as opaque; its
+    text is never changed, but its role and its place in a tool pair are known where they can be read."""
     try:
         message = _decode(raw)
     except (msgspec.DecodeError, RecursionError):
-        return View(role="", tokens=bytes_tokens(bytes(raw)) + MESSAGE_OVERHEAD, shape="opaque")
+        return _opaque(bytes(raw))
     shape, chars, text, rest = _content(message.content)
     calls = _calls(message)
     arguments = sum(_size(c.function.arguments if c.function else c.custom) for c in message.tool_calls or ())
     if message.function_call:
         arguments += _size(message.function_call.arguments)
     named = sum(text_tokens(call.name) for call in calls)
-    said = _size(message.name) + _size(message.reasoning_content or message.reasoning) + _size(message.refusal)
+    said = _size(message.name) + _size(_reasoning(message)) + _size(message.refusal)
     return View(
         role=message.role,
         tokens=text + rest + arguments + named + said + MESSAGE_OVERHEAD,
@@ -109,6 +122,32 @@ def view(raw: bytes | Raw) -> View:
         pinned=message.pinned is True,
         cleared=named + said + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
     )
+
+
+def _opaque(raw: bytes) -> View:
+    size = bytes_tokens(raw) + MESSAGE_OVERHEAD
+    try:
+        seen = _outline(raw)
+    except (msgspec.DecodeError, RecursionError):
+        seen = _Outline()
+    declared = seen.tool_calls if isinstance(seen.tool_calls, list) else []
+    ids = [call["id"] for call in declared if isinstance(call, dict) and isinstance(call.get("id"), str)]
+    named = seen.tool_call_id if isinstance(seen.tool_call_id, str) else ""
+    return View(
+        role=seen.role if isinstance(seen.role, str) else "",
+        tokens=size,
+        shape="opaque",
+        calls=tuple(Call(id, "") for id in ids),
+        answers=named if seen.role in ("tool", "function") else None,
+        pinned=seen.pinned is True,
+        cleared=size,
+    )
+
+
+def _reasoning(message: _Message) -> Any:
+    """The same thoughts stand in one field or another; where they stand in two, they are the same ones."""
+    text = message.reasoning_content or message.reasoning
+    return text or message.reasoning_details or message.thinking_blocks
 
 
 def _content(content: str | list[Any] | None) -> tuple[Shape, int, int, int]:
@@ -125,9 +164,9 @@ def _content(content: str | list[Any] | None) -> tuple[Shape, int, int, int]:
 
 def _calls(message: _Message) -> tuple[Call, ...]:
     if message.function_call:
-        return (Call("", message.function_call.name),)
+        return (Call("", message.function_call.name or ""),)
     return tuple(
-        Call(c.id, c.function.name if c.function else str((c.custom or {}).get("name", "")))
+        Call(c.id or "", (c.function.name or "") if c.function else str((c.custom or {}).get("name", "")))
         for c in message.tool_calls or ()
     )
 

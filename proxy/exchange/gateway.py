@@ -9,33 +9,38 @@ Every request ends in observe, also one that failed, was refused or was abandone
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from time import perf_counter
 
 import msgspec
 
 from proxy.context.plan import history
 from proxy.context.views import Memo
-from proxy.errors import BodyTooLarge, ConversationTooLong, Overloaded, RequestError, TrimtabError, UpstreamError
+from proxy.errors import (
+    ConversationTooLong,
+    InvalidRequest,
+    Overloaded,
+    RequestError,
+    TrimtabError,
+    UpstreamError,
+)
 from proxy.exchange import report
-from proxy.exchange.access import Access
+from proxy.exchange.access import Access, credential
+from proxy.exchange.calls import CHAT, Calls
+from proxy.exchange.compaction import Compaction
 from proxy.exchange.incoming import Body, ClientGone, Downstream, Headers, Incoming
 from proxy.exchange.notes import Notes
-from proxy.exchange.policies import Chosen, Policies, is_ours, managed
-from proxy.exchange.relay import Relay, Verdict, inspect
+from proxy.exchange.policies import Policies, is_ours, managed
+from proxy.exchange.relay import Relay, Verdict
 from proxy.exchange.shape import Shaping, decide, outgoing, refusal, too_long
 from proxy.exchange.smaller import smaller
-from proxy.limits import Limits
+from proxy.limits import Limit, Limits
 from proxy.telemetry import Outcome, Telemetry
-from proxy.upstream.client import Client
-from proxy.upstream.headers import to_upstream
+from proxy.upstream.overflow import Overflow
 from proxy.upstream.roles import summary_role
-from proxy.upstream.routing import route
 from proxy.upstream.settings import UpstreamSettings
 from proxy.wire import problem
 from proxy.wire.chat import ChatRequest, Unreadable, decode
 
-CHAT = "/v1/chat/completions"
 PLAN = "/v1/context/plan"
 
 
@@ -44,16 +49,17 @@ class Gateway:
 
     def __init__(
         self,
-        upstreams: Sequence[UpstreamSettings],
-        client: Client,
+        calls: Calls,
         limits: Limits,
         policies: Policies,
         telemetry: Telemetry,
         access: Access,
+        compaction: Compaction | None = None,
     ) -> None:
-        self._upstreams, self._client, self._limits = upstreams, client, limits
-        self._policies, self._telemetry, self._access = policies, telemetry, access
+        self._calls, self._limits, self._policies = calls, limits, policies
+        self._telemetry, self._access, self._compaction = telemetry, access, compaction
         self._memo = Memo()
+        self._after: set[asyncio.Task[bool]] = set()
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
         """Answer one request. Raises nothing but CancelledError, when the client has gone."""
@@ -96,51 +102,47 @@ class Gateway:
         try:
             request = decode(raw)
         except Unreadable:
-            notes.outcome = "unparsed"
-            await self._forward_unshaped(self._upstreams[0], incoming, raw, downstream, notes)
+            await self._forward_unshaped("unparsed", self._calls.route(None), incoming, raw, downstream, notes)
             return
-        upstream = route(request.model, self._upstreams)
-        notes.model, notes.upstream, notes.stream = request.model, upstream.name, request.stream
+        upstream = self._calls.route(request.model)
+        notes.model, notes.stream = request.model, request.stream
         if incoming.flag(b"x-trimtab-bypass"):
-            notes.outcome = "bypassed"
-            await self._forward_unshaped(upstream, incoming, raw, downstream, notes)
+            await self._forward_unshaped("bypassed", upstream, incoming, raw, downstream, notes)
             return
-        chosen = self._choose(incoming, request, upstream, notes)
-        shaping = await self._shape(request, chosen, upstream, incoming, notes)
+        shaping = await self._shape(request, upstream, incoming, notes)
         if shaping is None:
-            await self._forward_unshaped(upstream, incoming, raw, downstream, notes)
-            return
-        observing = incoming.flag(b"x-trimtab-observe") or shaping.policy.shaping.mode == "observe"
-        if observing:
-            await self._forward_observed(upstream, incoming, shaping, downstream, notes)
-            return
-        if error := refusal(shaping):
+            await self._forward_unshaped("passed", upstream, incoming, raw, downstream, notes)
+        elif incoming.flag(b"x-trimtab-observe") or shaping.policy.shaping.mode == "observe":
+            notes.outcome = "observed"
+            verdict = await self._calls.chat(upstream, incoming, raw, notes)
+            await self._relay(verdict, downstream, notes, shaping)
+        elif error := refusal(shaping):
             raise error
-        await self._forward(upstream, incoming, shaping, downstream, notes)
+        else:
+            await self._forward(upstream, incoming, shaping, downstream, notes)
 
-    def _choose(self, incoming: Incoming, request: ChatRequest, upstream: UpstreamSettings, notes: Notes) -> Chosen:
+    async def _shape(
+        self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
+    ) -> Shaping | None:
+        """Plan the request. A bug in planning is logged and gives None: the client's own bytes go on."""
+        notes.upstream = upstream.name
         strict = summary_role(upstream, request.model) == "user"
         profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
         chosen = self._policies.choose(profile, hint, request.has_tools, strict)
         notes.profile, notes.hint = chosen.profile, chosen.hint
-        return chosen
-
-    async def _shape(
-        self, request: ChatRequest, chosen: Chosen, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
-    ) -> Shaping | None:
-        """Plan the request. A bug in planning is logged and gives None: the client's own bytes go on."""
-        limit = self._limits.known(upstream.name, request.model)
         policy = chosen.policy
         if is_ours(request.context_management):
             assert request.context_management is not None
             policy = managed(policy, request.context_management)
+        limit = await self._limits.limit_of(upstream.name, request.model, self._calls.fetching(credential(incoming)))
+        factor = self._limits.factor(upstream.name, request.model)
         began = perf_counter()
         try:
             conversation = history(request.messages, request.extras, self._memo)
-            shaping = decide(request, conversation, policy, limit, 1.0, self._memo, cap=chosen.budget)
+            shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._telemetry.log.bug(incoming.request_id, bug)
-            notes.outcome, notes.fail_open = "passed", "plan"
+            notes.fail_open = "plan"
             return None
         notes.planned(shaping, perf_counter() - began)
         return shaping
@@ -148,64 +150,91 @@ class Gateway:
     async def _forward(
         self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
     ) -> None:
-        """Send what was decided; on an overflow once more, smaller; then relay the answer."""
+        """Send what was decided; on an overflow once more, smaller; relay the answer; then look ahead."""
         notes.outcome = "shaped" if shaping.plan.shaped else "passed"
-        verdict = await self._call(upstream, incoming, self._body(upstream, shaping), notes)
+        verdict = await self._send(upstream, incoming, shaping, notes)
         if verdict.overflow is not None:
             notes.overflow = True
             await verdict.answer.aclose()
-            again = smaller(shaping, verdict.overflow, shaping.limit, self._memo)
+            again = smaller(shaping, verdict.overflow, self._learned(upstream, shaping, verdict.overflow), self._memo)
             if again is None:
-                raise _overflowed(shaping, verdict)
+                raise _overflowed(shaping, verdict.overflow)
             notes.planned(again, 0.0)
             notes.outcome, shaping = "shaped", again
-            verdict = await self._call(upstream, incoming, self._body(upstream, again), notes)
+            verdict = await self._send(upstream, incoming, shaping, notes)
             if verdict.overflow is not None:
                 await verdict.answer.aclose()
-                raise _overflowed(shaping, verdict)
+                raise _overflowed(shaping, verdict.overflow)
         await self._relay(verdict, downstream, notes, shaping)
+        self._observe(upstream, shaping, notes)
 
-    def _body(self, upstream: UpstreamSettings, shaping: Shaping) -> bytes:
-        role = summary_role(upstream, shaping.request.model)
-        ours = is_ours(shaping.request.context_management)
-        return outgoing(shaping, None, role, ask_usage=False, ours=ours)
+    async def _send(
+        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes
+    ) -> Verdict:
+        """Fetch the summary the plan asks for, apply the plan, call the upstream."""
+        summary = await self._summary(shaping, incoming, notes)
+        request = shaping.request
+        notes.asked_usage = (
+            request.stream
+            and not request.usage_asked
+            and self._limits.asks_usage(upstream.name, request.model, shaping.plan.sent)
+        )
+        body = outgoing(
+            shaping,
+            summary,
+            summary_role(upstream, request.model),
+            ask_usage=notes.asked_usage,
+            ours=is_ours(request.context_management),
+        )
+        return await self._calls.chat(upstream, incoming, body, notes)
 
-    async def _forward_observed(
-        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
-    ) -> None:
-        """Plan and report, forward the client's own bytes."""
-        notes.outcome = "observed"
-        verdict = await self._call(upstream, incoming, shaping.request.body, notes)
-        await self._relay(verdict, downstream, notes, shaping)
+    async def _summary(self, shaping: Shaping, incoming: Incoming, notes: Notes) -> str | None:
+        """The text for the gap, and the start of the next summary's making where the conversation nears its
+        budget: that one is needed some requests from now, and nobody waits for it."""
+        if self._compaction is None:
+            return None
+        tenant = credential(incoming)
+        gathered = await self._compaction.gather(shaping, tenant)
+        if shaping.plan.ahead:
+            task = asyncio.create_task(self._compaction.prepare(shaping, tenant))
+            self._after.add(task)
+            task.add_done_callback(self._after.discard)
+        notes.gathered = gathered
+        if gathered.result == "none" and shaping.plan.ahead:
+            notes.gathered = msgspec.structs.replace(gathered, result="background")
+        return gathered.text
+
+    def _learned(self, upstream: UpstreamSettings, shaping: Shaping, overflow: Overflow) -> Limit:
+        """The model's limit after what an overflow said of it."""
+        name, model = upstream.name, shaping.request.model
+        if overflow.calibrates is not None:
+            self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
+        if overflow.limit is not None:
+            self._limits.learn(name, model, overflow.limit)
+        return self._limits.known(name, model)
+
+    def _observe(self, upstream: UpstreamSettings, shaping: Shaping, notes: Notes) -> None:
+        """Calibrate with the usage of the answer."""
+        if notes.usage is not None:
+            self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, notes.usage.prompt)
 
     async def _forward_unshaped(
-        self, upstream: UpstreamSettings, incoming: Incoming, raw: bytes, downstream: Downstream, notes: Notes
+        self,
+        outcome: Outcome,
+        upstream: UpstreamSettings,
+        incoming: Incoming,
+        raw: bytes,
+        downstream: Downstream,
+        notes: Notes,
     ) -> None:
-        notes.upstream = notes.upstream or upstream.name
-        verdict = await self._call(upstream, incoming, raw, notes)
-        await self._relay(verdict, downstream, notes, None)
-
-    async def _call(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
-        headers = to_upstream(
-            incoming.headers,
-            upstream=upstream,
-            content_length=len(body),
-            body_changed=True,
-            identity=True,
-            keep_credentials=not self._access.guarded,
-        )
-        notes.calling()
-        answer = await self._client.send(upstream, "POST", incoming.path, incoming.query, headers, body)
-        notes.answered(answer.status)
-        return await inspect(answer)
+        notes.outcome, notes.upstream = outcome, upstream.name
+        await self._relay(await self._calls.chat(upstream, incoming, raw, notes), downstream, notes, None)
 
     async def _relay(self, verdict: Verdict, downstream: Downstream, notes: Notes, shaping: Shaping | None) -> None:
-        answer = verdict.answer
         try:
-            relay = Relay(verdict, downstream, notes, shaping)
-            await relay.run()
+            await Relay(verdict, downstream, notes, shaping).run()
         finally:
-            await answer.aclose()
+            await verdict.answer.aclose()
 
     # -- everything else -----------------------------------------------------------------------------------------
 
@@ -215,32 +244,19 @@ class Gateway:
         try:
             request = decode(raw)
         except Unreadable as error:
-            raise RequestError(f"This request cannot be planned: it is {error}.") from error
-        upstream = route(request.model, self._upstreams)
-        notes.model, notes.upstream = request.model, upstream.name
-        chosen = self._choose(incoming, request, upstream, notes)
-        shaping = await self._shape(request, chosen, upstream, incoming, notes)
+            raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
+        upstream = self._calls.route(request.model)
+        notes.model = request.model
+        shaping = await self._shape(request, upstream, incoming, notes)
         if shaping is None:
             raise UpstreamError("This request could not be planned; the log has the place.")
         notes.outcome = "planned"
-        await self._reply(200, msgspec.json.encode(report.explained(shaping, None)), downstream, notes)
+        cached = await self._compaction.stored(shaping, credential(incoming)) if self._compaction else False
+        await self._reply(200, msgspec.json.encode(report.explained(shaping, cached)), downstream, notes)
 
     async def _passthrough(self, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:
-        upstream = self._upstreams[0]
-        notes.upstream, notes.outcome = upstream.name, "passed"
-        has_body = incoming.method not in ("GET", "HEAD", "OPTIONS", "DELETE")
-        headers = to_upstream(
-            incoming.headers,
-            upstream=upstream,
-            content_length=None if has_body else 0,
-            keep_credentials=not self._access.guarded,
-        )
-        notes.calling()
-        answer = await self._client.send(
-            upstream, incoming.method, incoming.path, incoming.query, headers, body.chunks() if has_body else b""
-        )
-        notes.answered(answer.status)
-        await self._relay(Verdict(answer), downstream, notes, None)
+        notes.outcome = "passed"
+        await self._relay(await self._calls.passthrough(incoming, body, notes), downstream, notes, None)
 
     async def _reply(self, status: int, body: bytes, downstream: Downstream, notes: Notes) -> None:
         notes.status = status
@@ -260,9 +276,7 @@ class Gateway:
         await downstream.end(body)
 
 
-def _overflowed(shaping: Shaping, verdict: Verdict) -> ConversationTooLong:
-    overflow = verdict.overflow
-    assert overflow is not None
+def _overflowed(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
     return too_long(shaping, reported=overflow.actual, upstream_limit=overflow.limit, upstream=overflow.message)
 
 
@@ -271,7 +285,7 @@ def _outcome_of(error: TrimtabError) -> Outcome:
         return "refused"
     if isinstance(error, Overloaded):
         return "overloaded"
-    return "client_error" if isinstance(error, RequestError | BodyTooLarge) else "upstream_error"
+    return "client_error" if isinstance(error, RequestError) else "upstream_error"
 
 
 def _json_headers(body: bytes, request_id: str) -> Headers:

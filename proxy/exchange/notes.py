@@ -8,6 +8,7 @@ from __future__ import annotations
 from time import perf_counter
 
 from proxy.exchange import report
+from proxy.exchange.compaction import NOTHING
 from proxy.exchange.shape import Shaping
 from proxy.limits import Prices as LimitPrices
 from proxy.telemetry import (
@@ -16,8 +17,6 @@ from proxy.telemetry import (
     Outcome,
     PathKind,
     Prices,
-    SummaryResult,
-    SummaryRun,
     Timing,
     Tokens,
     Usage,
@@ -36,8 +35,8 @@ class Notes:
         self.stream = False
         self.shaping: Shaping | None = None
         self.edits: tuple[Edited, ...] = ()
-        self.summary: SummaryResult = "none"
-        self.runs: tuple[SummaryRun, ...] = ()
+        self.gathered = NOTHING
+        self.asked_usage = False
         self.usage: Usage | None = None
         self.upstream_status: int | None = None
         self.shaping_s: float | None = None
@@ -57,8 +56,9 @@ class Notes:
         if self.sent_at is None:
             self.sent_at = perf_counter()
 
-    def answered(self, status: int) -> None:
+    def answered(self, status: int, retries: int) -> None:
         self.upstream_status = status
+        self.retries += retries
         self.first_byte_at = perf_counter()
 
     def record(self) -> Exchange:
@@ -78,8 +78,7 @@ class Notes:
             hint=self.hint,
             tokens=_tokens(shaping) if shaping else Tokens(),
             edits=self.edits,
-            summary=self.summary,
-            summary_runs=self.runs,
+            summary=self.gathered.result,
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
             timing=Timing(now - self.began, self.shaping_s, (self.sent_at or now) - self.began, ttfb),

@@ -139,7 +139,7 @@ class Relay:
     async def _stream(self) -> None:
         await self._start()
         if self._shaping is not None and self._notes.edits and not self._verdict.encoding:
-            await self._down.write(report.comment(self._shaping, self._notes.edits, self._notes.summary))
+            await self._down.write(report.comment(self._shaping, self._notes.edits, self._notes.gathered))
         edits = self._tells_edits and not self._verdict.encoding
         try:
             await (self._edited() if edits else self._untouched())
@@ -216,7 +216,7 @@ class Relay:
         if not any(name == b"x-request-id" for name, _ in headers):
             headers.append((b"x-request-id", self._notes.request_id.encode("latin-1", "replace")))
         if self._shaping is not None:
-            headers += report.headers(self._shaping, self._notes.edits, self._notes.summary)
+            headers += report.headers(self._shaping, self._notes.edits, self._notes.gathered)
         await self._down.start(answer.status, headers)
 
 

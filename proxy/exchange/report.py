@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from proxy.context.edits import STAGES, Plan
+from proxy.exchange.compaction import Gathered
 from proxy.exchange.policies import CLEAR_TOOL_USES
 from proxy.exchange.shape import Shaping
 from proxy.telemetry import Edited
@@ -30,7 +31,7 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
     return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)
 
 
-def headers(shaping: Shaping, edits: tuple[Edited, ...], summary: str) -> list[tuple[bytes, bytes]]:
+def headers(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> list[tuple[bytes, bytes]]:
     """The `x-trimtab-*` response headers; token counts are estimates in the upstream's tokens."""
     plan, counted = shaping.plan, shaping.counted
     sizes = f"original={counted(plan.original)}, sent={counted(plan.sent)}, budget={shaping.budget.usable}"
@@ -41,24 +42,26 @@ def headers(shaping: Shaping, edits: tuple[Edited, ...], summary: str) -> list[t
         (b"x-trimtab-edits", shown),
         (b"x-trimtab-limit-source", shaping.limit.source.encode()),
     ]
-    if summary != "none":
-        out.append((b"x-trimtab-summary", summary.encode()))
+    if gathered.result != "none":
+        out.append((b"x-trimtab-summary", gathered.result.encode()))
+        cost = f"in={gathered.tokens_in}, out={gathered.tokens_out}"
+        out.append((b"x-trimtab-compaction-tokens", cost.encode()))
     return out
 
 
-def comment(shaping: Shaping, edits: tuple[Edited, ...], summary: str) -> bytes:
+def comment(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> bytes:
     """One SSE comment, which every client ignores and a curious one can read."""
-    return b": trimtab " + msgspec.json.encode(_digest(shaping, edits, summary)) + b"\n\n"
+    return b": trimtab " + msgspec.json.encode(_digest(shaping, edits, gathered)) + b"\n\n"
 
 
-def _digest(shaping: Shaping, edits: tuple[Edited, ...], summary: str) -> dict[str, Any]:
+def _digest(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> dict[str, Any]:
     plan, counted = shaping.plan, shaping.counted
     said: dict[str, Any] = {
         "tokens": {"original": counted(plan.original), "sent": counted(plan.sent), "budget": shaping.budget.usable},
         "edits": {e.stage: e.count for e in edits},
     }
-    if summary != "none":
-        said["summary"] = summary
+    if gathered.result != "none":
+        said["summary"] = gathered.result
     return said
 
 

@@ -3,43 +3,86 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import TextIO
+
+import stamina
 
 from proxy import __version__
 from proxy.exchange.access import Access
+from proxy.exchange.calls import Calls
+from proxy.exchange.compaction import Compaction
 from proxy.exchange.gateway import Gateway
 from proxy.exchange.policies import Policies
 from proxy.limits import Limits, from_environment
+from proxy.limits.events import Event
 from proxy.server.asgi import Front, Load
 from proxy.settings import Settings
-from proxy.telemetry import Telemetry, open_telemetry
+from proxy.summaries.prompts import load_prompts
+from proxy.summaries.settings import CompactionSettings
+from proxy.summaries.stores import open_store
+from proxy.summaries.summariser import Summariser
+from proxy.summaries.writing import SummaryCall
+from proxy.telemetry import SummaryRun, Telemetry, open_telemetry
 from proxy.upstream.client import Client
 
 _MB = 1 << 20
+_SUMMARY_GRACE_S = 5.0  # what calls of the summary model get to finish when the server stops
 
 
 class Parts:
     """Everything one process holds. Made once; `aclose` when the server stops."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, log: TextIO | None = None) -> None:
         server = settings.server
         self.settings = settings
-        self.telemetry: Telemetry = open_telemetry(
-            settings.telemetry, version=__version__, models=[m for m in settings.models if not set(m) & set("*?[")]
-        )
+        stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the exchange's record
+        named = [name for name in settings.models if not set(name) & set("*?[")]
+        self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
         self.client = Client()
-        self.limits = Limits(settings.models, environment=from_environment(os.environ))
-        self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
-        self.gateway = Gateway(
-            settings.upstreams,
-            self.client,
-            self.limits,
-            Policies(settings.shaping, settings.all_profiles, settings.compaction),
-            self.telemetry,
-            Access(server.client_keys),
+        self.store = open_store(settings.redis, settings.compaction or CompactionSettings(), self._redis_failed)
+        self.limits = Limits(
+            settings.models,
+            settings=settings.limits,
+            environment=from_environment(os.environ),
+            store=self.store if settings.redis else None,
+            notify=self._limits_said,
         )
+        access = Access(server.client_keys)
+        self.calls = Calls(settings.upstreams, self.client, access)
+        self.summariser = self._summariser()
+        compaction = settings.compaction and self.summariser and Compaction(settings.compaction, self.summariser)
+        policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
+        self.gateway = Gateway(self.calls, self.limits, policies, self.telemetry, access, compaction or None)
+        self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
         self.front = Front(self.gateway, self.load, server.max_body_mb * _MB)
 
     async def aclose(self) -> None:
-        """Close connections and send what telemetry still holds."""
+        """Finish or give up what goes on beside the requests, then close connections."""
+        if self.summariser is not None:
+            await self.summariser.drain(_SUMMARY_GRACE_S)
+        await self.limits.aclose()
+        await self.store.aclose()
         await self.client.aclose()
         self.telemetry.close()
+
+    def _summariser(self) -> Summariser | None:
+        compaction = self.settings.compaction
+        if compaction is None:
+            return None
+        prompts = load_prompts(Path(compaction.prompts) if compaction.prompts else None)
+        return Summariser(compaction, self.store, self.calls.complete, prompts, self._summary_made)
+
+    def _summary_made(self, call: SummaryCall) -> None:
+        outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"
+        self.telemetry.background_run(
+            SummaryRun(call.model, outcome, call.seconds, call.tokens_in, call.tokens_out)  # type: ignore[arg-type]
+        )
+
+    def _limits_said(self, event: Event) -> None:
+        if event.kind == "factor_moved":
+            factor = self.limits.factor(event.upstream, event.model)
+            self.telemetry.metrics.calibrated(event.upstream, event.model, factor)
+
+    def _redis_failed(self, cause: str) -> None:
+        self.telemetry.metrics.redis_error()

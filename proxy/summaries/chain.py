@@ -40,6 +40,9 @@ class Found(msgspec.Struct, frozen=True):
     upto: int = 0
     text: str = ""
 
+    def __repr__(self) -> str:
+        return f"Found(upto={self.upto}, {len(self.text)} characters)"
+
 
 class _Stored(msgspec.Struct, array_like=True):
     text: str

@@ -25,6 +25,9 @@ class Entry(msgspec.Struct, frozen=True):
     head: str  # role, and the name of the speaker or the tool
     body: str
 
+    def __repr__(self) -> str:
+        return f"Entry({len(self.body)} characters)"
+
     @property
     def by_user(self) -> bool:
         return self.head.partition(" ")[0] == "user"

@@ -41,6 +41,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ttl_s: Seconds = WEEK_S  # a summary unused for this long is forgotten; every use starts it anew
     memory_mb: Count = 64  # the in-process store: alone without Redis, and while Redis is away
     ride_prefix: bool = False  # same model: append the instruction to what the provider has already cached
+    prompts: str = ""  # a directory with prompts of your own, by hint; what it lacks is taken from those that ship
     secret: str = ""  # sealing key of the operator, mixed with each tenant's own: see docs
 
     def __repr__(self) -> str:

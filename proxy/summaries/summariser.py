@@ -45,6 +45,9 @@ class SummaryOutcome(msgspec.Struct, frozen=True):
     seconds: float = 0.0  # spent here
     reason: str = ""  # of a fallback: waited, paused, model_down, or what the last call came to
 
+    def __repr__(self) -> str:
+        return f"SummaryOutcome({self.result}, covers={self.covers}, reason={self.reason!r})"  # never the text
+
 
 class Summariser:
     def __init__(

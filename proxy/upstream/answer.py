@@ -19,10 +19,11 @@ from proxy.upstream.settings import UpstreamSettings
 class Answer:
     """Use it as `async with`, or call `aclose()`: at the end, on an error, on cancellation."""
 
-    __slots__ = ("_head", "_response", "_upstream", "headers", "status")
+    __slots__ = ("_head", "_response", "_upstream", "headers", "retries", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, upstream: UpstreamSettings) -> None:
         self.status: int = response.status
+        self.retries = 0  # tries that failed before this one
         self.headers: list[tuple[bytes, bytes]] = list(response.raw_headers)
         self._response = response
         self._upstream = upstream

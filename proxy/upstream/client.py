@@ -97,6 +97,8 @@ class Client:
             with attempt:
                 if attempt.num > 1:
                     outcome = await self._attempt(call)
+                if isinstance(outcome, Answer):
+                    outcome.retries = attempt.num - 1
                 if attempt.num > call.upstream.retries or not call.again(outcome):
                     break
                 if isinstance(outcome, Answer):

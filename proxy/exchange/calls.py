@@ -1,0 +1,144 @@
+"""Every call of an upstream that an exchange makes: the client's own, discovery's, the summariser's.
+
+One place, so that one rule holds for all: addresses come from the configuration, the client's credential goes only
+where its request goes, and a key the operator configured stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from proxy.errors import TrimtabError, UpstreamError
+from proxy.exchange.access import Access
+from proxy.exchange.incoming import Body, Incoming
+from proxy.exchange.notes import Notes
+from proxy.exchange.relay import ERROR_LIMIT, Verdict, inspect, readable
+from proxy.limits.discovery import Fetch
+from proxy.summaries.completion import Completion, CompletionRequest
+from proxy.upstream.client import Client
+from proxy.upstream.headers import to_upstream
+from proxy.upstream.routing import route
+from proxy.upstream.settings import UpstreamSettings
+from proxy.wire.usage import usage_of
+
+CHAT = "/v1/chat/completions"
+_ANSWER_LIMIT = 4 << 20  # bytes of an answer to a call of our own
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+_JSON = (b"content-type", b"application/json")
+
+
+class Calls:
+    """The upstreams, as the exchange uses them."""
+
+    def __init__(self, upstreams: Sequence[UpstreamSettings], client: Client, access: Access) -> None:
+        self._upstreams, self._client, self._access = upstreams, client, access
+        self._named = {upstream.name: upstream for upstream in upstreams}
+
+    def route(self, model: str | None) -> UpstreamSettings:
+        """The upstream for a model; the first for a request that names none. Raises UnknownModel."""
+        return route(model, self._upstreams)
+
+    async def chat(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
+        """Send a chat body and read as much of the answer as its verdict takes."""
+        headers = to_upstream(
+            incoming.headers,
+            upstream=upstream,
+            content_length=len(body),
+            body_changed=True,
+            identity=True,
+            keep_credentials=not self._access.guarded,
+        )
+        notes.calling()
+        answer = await self._client.send(upstream, "POST", incoming.path, incoming.query, headers, body)
+        notes.answered(answer.status, answer.retries)
+        return await inspect(answer)
+
+    async def passthrough(self, incoming: Incoming, body: Body, notes: Notes) -> Verdict:
+        """Send any other request on, its body as it comes."""
+        upstream = self._upstreams[0]
+        notes.upstream = upstream.name
+        has_body = incoming.method not in _BODILESS
+        headers = to_upstream(
+            incoming.headers,
+            upstream=upstream,
+            content_length=None if has_body else 0,
+            keep_credentials=not self._access.guarded,
+        )
+        notes.calling()
+        content = body.chunks() if has_body else b""
+        answer = await self._client.send(upstream, incoming.method, incoming.path, incoming.query, headers, content)
+        notes.answered(answer.status, answer.retries)
+        return Verdict(answer)
+
+    def fetching(self, credential: bytes) -> Fetch:
+        """What discovery asks an upstream with: in the name of the client whose request made it necessary."""
+
+        async def fetch(upstream: str, path: str, body: bytes | None = None) -> bytes | None:
+            where = path if path.startswith("/") else f"/v1/{path}"
+            method = "GET" if body is None else "POST"
+            try:
+                return await self._ask(self._named[upstream], method, where, body or b"", credential)
+            except TrimtabError:
+                return None
+
+        return fetch
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """One call of a summary model. Raises a TrimtabError for whatever is not a completion."""
+        upstream = self.route(request.model)
+        fields: dict[str, Any] = {**request.fields, "model": request.model, "max_tokens": request.max_tokens}
+        if request.ride:
+            fields |= {"tool_choice": "none"} if "tools" in request.fields else {}
+        fields |= {"messages": [msgspec.Raw(m) for m in request.messages], "stream": False}
+        raw = await self._ask(upstream, "POST", CHAT, msgspec.json.encode(fields), request.credential)
+        if raw is None:
+            raise UpstreamError("the summary model answered with an error")
+        return _completion(raw)
+
+    async def _ask(
+        self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes
+    ) -> bytes | None:
+        """The body of a 200, or None. Raises what the client raises."""
+        named = [_JSON] if body else []
+        if credential and not self._access.guarded:
+            named.append((b"authorization", credential))
+        headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True)
+        async with await self._client.send(upstream, method, path, b"", headers, body) as answer:
+            raw = await answer.read(_ANSWER_LIMIT)
+            if answer.status != 200:
+                return None
+            encoding = next((v.decode("latin-1") for k, v in answer.headers if k.lower() == b"content-encoding"), "")
+            return readable(raw, encoding, _ANSWER_LIMIT + ERROR_LIMIT)
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    tool_calls: list[Any] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+
+
+def _completion(raw: bytes) -> Completion:
+    try:
+        choice = msgspec.json.decode(raw, type=_Answer).choices[0]
+    except (msgspec.DecodeError, IndexError) as error:
+        raise UpstreamError("the summary model's answer is no completion") from error
+    usage = usage_of(raw)
+    return Completion(
+        text=choice.message.content or "",
+        finish_reason=choice.finish_reason,
+        has_tool_call=bool(choice.message.tool_calls),
+        prompt_tokens=(usage.prompt_tokens if usage else None) or 0,
+        completion_tokens=(usage.completion_tokens if usage else None) or 0,
+        cached_tokens=(usage.cached_tokens if usage else None) or 0,
+    )

@@ -1,0 +1,75 @@
+"""What a plan asks of the summariser, asked. The plan names segments; here they become digests, a writer and a wait.
+
+A request never fails for want of a summary: without one the note stands in the gap, or the newest shorter summary.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from proxy.context.edits import Segment
+from proxy.context.texts import NOTE
+from proxy.context.wanted import SummaryWanted, chain
+from proxy.exchange.shape import Shaping
+from proxy.summaries.chain import Writer
+from proxy.summaries.settings import CompactionSettings
+from proxy.summaries.summariser import Summariser, SummaryOutcome
+from proxy.telemetry import SummaryResult
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """What goes into the gap, and what it cost this request in tokens of the summary model."""
+
+    text: str | None = None
+    result: SummaryResult = "none"
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+NOTHING = Gathered()
+
+
+class Compaction:
+    """Summaries for one configuration."""
+
+    def __init__(self, settings: CompactionSettings, summariser: Summariser) -> None:
+        self._settings, self._summariser = settings, summariser
+
+    async def gather(self, shaping: Shaping, credential: bytes) -> Gathered:
+        """The summary the plan wants, waiting no longer than the configuration allows."""
+        if not shaping.plan.summary:
+            return NOTHING
+        wanted = self._wanted(shaping, shaping.plan.summary)
+        outcome = await self._summariser.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
+        return Gathered(_text(outcome, len(wanted.spans)), outcome.result, outcome.tokens_in, outcome.tokens_out)
+
+    async def prepare(self, shaping: Shaping, credential: bytes) -> bool:
+        """Have the next summary made beside the requests, before it is needed. Whether that was begun."""
+        wanted = self._wanted(shaping, shaping.plan.ahead)
+        return await self._summariser.prepare(wanted, shaping.request.messages, self._writer(shaping, credential))
+
+    async def stored(self, shaping: Shaping, credential: bytes) -> bool:
+        """Whether the summary the plan wants is there. Calls no one."""
+        if not shaping.plan.summary:
+            return False
+        wanted = self._wanted(shaping, shaping.plan.summary)
+        return await self._summariser.stored(wanted, self._writer(shaping, credential)) == len(wanted.spans)
+
+    def _wanted(self, shaping: Shaping, segments: tuple[Segment, ...]) -> SummaryWanted:
+        spans = tuple((segment.start, segment.stop) for segment in segments)
+        digests = chain(shaping.request.messages, spans)
+        return SummaryWanted(spans, digests, shaping.policy.summary_tokens, shaping.policy.hint)
+
+    def _writer(self, shaping: Shaping, credential: bytes) -> Writer:
+        """The model that writes: the request's own or the one configured. The request's own takes what the
+        request may have; a named one is bounded by its setting alone."""
+        if self._settings.model == "same":
+            return Writer(shaping.request.model, credential, int(shaping.budget.usable / shaping.factor))
+        return Writer(self._settings.model, credential)
+
+
+def _text(outcome: SummaryOutcome, wanted: int) -> str | None:
+    """The text for the gap; one that covers less than was taken out says so."""
+    if outcome.text is None or outcome.covers == wanted:
+        return outcome.text
+    return f"{outcome.text}\n\n{NOTE}"
