@@ -140,7 +140,7 @@ class Relay:
         await self._start()
         if self._shaping is not None and self._notes.edits and not self._verdict.encoding:
             await self._down.write(report.comment(self._shaping, self._notes.edits, self._notes.gathered))
-        edits = self._tells_edits and not self._verdict.encoding
+        edits = (self._tells_edits or self._notes.asked_usage) and not self._verdict.encoding
         try:
             await (self._edited() if edits else self._untouched())
         except UpstreamError as error:
@@ -161,27 +161,29 @@ class Relay:
             self._observe(data)
 
     async def _edited(self) -> None:
-        """Event by event: one of ours goes in before the end."""
+        """Event by event: what the client asked of us goes in before the end, the usage that only we asked for
+        is taken out again. All other events keep their bytes."""
         editor = sse.Editor()
-        told = False
         async for chunk in self._verdict.answer.chunks():
-            out = bytearray()
-            for frame in editor.feed(chunk):
-                if frame.data == sse.DONE and not told:
-                    out += self._applied_edits_event()
-                    told = True
-                out += frame.raw
-                if frame.data is not None:
-                    self._observe(frame.data)
-            if out:
-                await self._down.write(bytes(out))
-        rest = b"".join(frame.raw for frame in editor.flush())
-        await self._down.write(rest + (b"" if told else self._applied_edits_event()))
+            if out := b"".join(self._kept(frame) for frame in editor.feed(chunk)):
+                await self._down.write(out)
+        rest = b"".join(self._kept(frame) for frame in editor.flush())
+        await self._down.write(rest + self._applied_edits_event())
+
+    def _kept(self, frame: sse.Frame) -> bytes:
+        """What goes to the client in the place of one event."""
+        if frame.data is None:
+            return frame.raw
+        self._observe(frame.data)
+        if frame.data == sse.DONE:
+            return self._applied_edits_event() + frame.raw
+        return b"" if self._notes.asked_usage and _only_usage(frame.data) else frame.raw
 
     def _applied_edits_event(self) -> bytes:
-        """A chunk like the upstream's last, without choices, with the edits."""
-        if self._shaping is None:
+        """A chunk like the upstream's last, without choices, with the edits; once, if they were asked for."""
+        if self._shaping is None or not self._tells_edits:
             return b""
+        self._tells_edits = False
         told = report.applied_edits(self._shaping, self._notes.edits)
         like: dict[str, msgspec.Raw] = {}
         with suppress(msgspec.DecodeError):
@@ -218,6 +220,21 @@ class Relay:
         if self._shaping is not None:
             headers += report.headers(self._shaping, self._notes.edits, self._notes.gathered)
         await self._down.start(answer.status, headers)
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[msgspec.Raw]
+    usage: dict[str, msgspec.Raw]
+
+
+def _only_usage(data: bytes) -> bool:
+    """Whether an event is the extra one that `include_usage` brings: a usage and no choice."""
+    if b'"usage"' not in data:
+        return False
+    try:
+        return not msgspec.json.decode(data, type=_Chunk).choices
+    except msgspec.DecodeError:
+        return False
 
 
 def _decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:

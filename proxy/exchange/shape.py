@@ -104,7 +104,7 @@ def outgoing(shaping: Shaping, summary: str | None, role: str, *, ask_usage: boo
     if shaping.max_tokens is not None:
         changes.update(_lowered(request, shaping.max_tokens))
     if ask_usage:
-        changes["stream_options"] = {"include_usage": True}
+        changes["stream_options"] = {**(request.stream_options or {}), "include_usage": True}
     if ours:
         changes["context_management"] = None
     if not shaping.plan.changes and not changes:

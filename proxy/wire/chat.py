@@ -39,12 +39,13 @@ class ChatRequest(msgspec.Struct, frozen=True):
     max_tokens: int | None = None
     extras: tuple[Raw, ...] = ()
     has_tools: bool = False
-    usage_asked: bool = False
+    stream_options: dict[str, Raw] | None = None
     context_management: Raw | None = None
 
-
-class _StreamOptions(msgspec.Struct):
-    include_usage: bool | None = None
+    @property
+    def usage_asked(self) -> bool:
+        """Whether the client asked its stream for the usage itself."""
+        return bytes((self.stream_options or {}).get("include_usage", b"")) == b"true"
 
 
 class _Head(msgspec.Struct):
@@ -53,7 +54,7 @@ class _Head(msgspec.Struct):
     messages: list[Raw]
     model: str = ""
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
+    stream_options: dict[str, Raw] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     tools: Raw = Raw()
@@ -104,7 +105,7 @@ def _request(body: bytes, source: bytes, head: _Head) -> ChatRequest:
         max_tokens=max(limits, default=None),
         extras=tuple(raw for name in _EXTRAS if bytes(raw := getattr(head, name)) not in _NULL),
         has_tools=bytes(head.tools) not in _NULL or bytes(head.functions) not in _NULL,
-        usage_asked=bool(head.stream_options and head.stream_options.include_usage),
+        stream_options=head.stream_options,
         context_management=management if bytes(management) not in _NULL else None,
     )
 
@@ -127,7 +128,7 @@ def _leniently(source: bytes) -> _Head:
     return head
 
 
-_TYPES: dict[str, Any] = {"model": str, "stream": bool, "stream_options": _StreamOptions}
+_TYPES: dict[str, Any] = {"model": str, "stream": bool, "stream_options": dict[str, Raw]}
 
 
 def _typed(raw: Raw, name: str) -> Any:

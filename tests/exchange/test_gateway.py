@@ -315,3 +315,26 @@ async def test_a_record_is_left_for_every_request_and_holds_no_text() -> None:
     assert "secret" not in proxy.log.getvalue()
     assert 'trimtab_requests_total{model="m",outcome="shaped"} 1.0' in metrics
     assert 'trimtab_edits_total{model="m",stage="cleared"}' in metrics
+
+
+USAGE = b'{"id":"c","choices":[],"usage":{"prompt_tokens":400,"completion_tokens":2,"total_tokens":402}}'
+
+
+async def test_a_stream_is_asked_for_usage_until_the_factor_is_known_and_the_client_never_sees_it() -> None:
+    events = [b'{"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}', USAGE]
+    toml = '[limits]\ndiscover = false\nask_usage = "auto"\n' + WINDOW
+    body = {"model": "m", "stream": True, "stream_options": {"x": 1}, "messages": chat(1)}
+    async with ScriptedUpstream(sse_reply(*events)) as upstream, running(upstream.base_url, toml) as proxy:
+        first = await post(proxy.url, body)
+        asking = await post(proxy.url, {**body, "stream_options": {"include_usage": True}})
+        for _ in range(8):
+            last = await post(proxy.url, body)
+        factor = proxy.parts.limits.factor("test", "m")
+    sent = [request.json()["stream_options"] for request in upstream.requests]
+    assert sent[0] == {"x": 1, "include_usage": True}
+    assert sent[-1] == {"x": 1}
+    assert b'"usage"' not in first.body
+    assert USAGE in asking.body
+    assert first.body.endswith(b"data: [DONE]\n\n")
+    assert last.status == 200
+    assert factor != 1.0
