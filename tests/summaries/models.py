@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import msgspec
-from proxy.context.tokens import text_tokens
 
+from proxy.context.tokens import text_tokens
 from proxy.context.wanted import SummaryWanted, chain
 from proxy.summaries.completion import Completion, CompletionRequest
 
