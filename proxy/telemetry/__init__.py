@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from prometheus_client import CollectorRegistry
@@ -60,6 +60,7 @@ class Telemetry:
         self.metrics = metrics
         self.log = lines
         self.trace = trace
+        self._redis: tuple[str, Callable[[], bool]] | None = None
 
     def observe(self, exchange: Exchange, span: ExchangeSpan | None = None) -> None:
         """Every exchange ends here, once: count it, write its line, close its span."""
@@ -78,8 +79,17 @@ class Telemetry:
         for model in models:
             self.metrics.labels.admit(model)
 
+    def watch_redis(self, mode: str, answers: Callable[[], bool]) -> None:
+        """Ask `answers` at each scrape whether Redis (`standalone`, `sentinel`, `cluster`) is there. Without
+        this call nothing is said of Redis.
+        """
+        self._redis = (mode, answers)
+
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Body and content type of `/metrics` for a scraper that accepts `accept`."""
+        if self._redis is not None:
+            mode, answers = self._redis
+            self.metrics.redis_up(mode, answers())
         return render(self._registry, accept)
 
     def close(self) -> None:

@@ -50,6 +50,4 @@ REFUSED = Exchange(
     error_code="context_length_exceeded",
 )
 
-RUN = SummaryRun(
-    model="gpt-4o", outcome="made", seconds=3.5, tokens_in=10_000, tokens_out=1_000, prices=PRICES
-)
+RUN = SummaryRun(model="gpt-4o", outcome="made", seconds=3.5, tokens_in=10_000, tokens_out=1_000, prices=PRICES)

@@ -135,9 +135,7 @@ def test_libraries_speak_in_the_same_form_and_not_at_every_request() -> None:
     assert (line["logger"], line["level"]) == ("proxy.limits", "warning")
 
 
-@pytest.mark.parametrize(
-    ("outcome", "level"), [("made", "info"), ("failed", "warning"), ("rejected", "warning")]
-)
+@pytest.mark.parametrize(("outcome", "level"), [("made", "info"), ("failed", "warning"), ("rejected", "warning")])
 def test_a_summary_in_the_background_has_a_line(outcome, level) -> None:
     stream = io.StringIO()
     configure(JSON, stream).summary_run(replace(RUN, outcome=outcome))

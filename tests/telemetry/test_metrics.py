@@ -111,10 +111,7 @@ def test_made_up_names_do_not_multiply_series(made: Found) -> None:
     for number in range(MAX_NAMES + 50):
         metrics.observe(replace(PASSED, model=f"m{number}"))
     models = {
-        sample.labels["model"]
-        for family in registry.collect()
-        for sample in family.samples
-        if "model" in sample.labels
+        sample.labels["model"] for family in registry.collect() for sample in family.samples if "model" in sample.labels
     }
     assert len(models) <= MAX_NAMES + 1
 

@@ -63,7 +63,5 @@ def test_the_share_decides_only_where_the_caller_did_not(receiver) -> None:
     trace.start({}).end(SHAPED)
     trace.start({"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}).end(SHAPED)
     trace.close()
-    spans = [
-        s for _, r in receiver.received for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans
-    ]
+    spans = [s for _, r in receiver.received for rs in r.resource_spans for ss in rs.scope_spans for s in ss.spans]
     assert [span.trace_id.hex() for span in spans] == ["ab" * 16]

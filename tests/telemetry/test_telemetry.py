@@ -40,3 +40,13 @@ def test_two_in_one_process_do_not_meet() -> None:
     first, second = (open_telemetry(TelemetrySettings(), stream=io.StringIO()) for _ in range(2))
     first.observe(PASSED)
     assert second.render()[0] != first.render()[0]
+
+
+def test_redis_is_asked_at_each_scrape_and_only_where_there_is_one() -> None:
+    telemetry = open_telemetry(TelemetrySettings(), stream=io.StringIO())
+    assert b"trimtab_redis_up{" not in telemetry.render()[0]
+    there = [True]
+    telemetry.watch_redis("cluster", lambda: there[0])
+    assert b'trimtab_redis_up{mode="cluster"} 1.0' in telemetry.render()[0]
+    there[0] = False
+    assert b'trimtab_redis_up{mode="cluster"} 0.0' in telemetry.render()[0]
