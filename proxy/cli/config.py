@@ -1,17 +1,20 @@
-"""The settings a command runs with: a file, `--upstream`, or both."""
+"""The settings a command runs with: a file, `--upstream`, or both.
+
+Nothing heavy is imported until a command runs, so that `--help` is instant.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from proxy.errors import ConfigError
-from proxy.settings import Settings, load
-from proxy.upstream.settings import UpstreamSettings
+
+if TYPE_CHECKING:
+    from proxy.settings import Settings
 
 
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,6 +36,11 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def settings_of(config: str | None, upstream: str | None, *, need_upstream: bool = True) -> Settings:
     """Read the configuration. Raises ConfigError, also when no upstream is named and one is needed."""
+    import msgspec
+
+    from proxy.settings import load
+    from proxy.upstream.settings import UpstreamSettings
+
     settings = load(config)
     if upstream:
         try:
@@ -41,13 +49,14 @@ def settings_of(config: str | None, upstream: str | None, *, need_upstream: bool
             raise ConfigError(f"--upstream: {error}") from error
         settings = msgspec.structs.replace(settings, upstreams=(named,))
     if need_upstream and not settings.upstreams:
-        hint = (
-            " (OPENAI_BASE_URL is not read: an upstream is always named on purpose)"
-            if "OPENAI_BASE_URL" in os.environ
-            else ""
-        )
         raise ConfigError(
             "no upstream: pass --upstream https://api.openai.com/v1 (or any OpenAI-compatible base URL), "
-            f"or --config with an [[upstreams]] table{hint}"
+            f"or --config with an [[upstreams]] table{_hint()}"
         )
     return settings
+
+
+def _hint() -> str:
+    if "OPENAI_BASE_URL" not in os.environ:
+        return ""
+    return " (OPENAI_BASE_URL is not read: an upstream is always named on purpose)"

@@ -7,6 +7,11 @@ import sys
 import click
 
 from proxy import __version__
+from proxy.cli.check import check
+from proxy.cli.demo import demo
+from proxy.cli.models import models
+from proxy.cli.plan import plan
+from proxy.cli.serve import serve
 from proxy.errors import ConfigError, TrimtabError
 
 
@@ -25,22 +30,21 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Entry point: errors of ours are one sentence on stderr and exit 2, never a traceback."""
-    from proxy.cli.serve import serve
+for command in (serve, demo, plan, models, check):
+    cli.add_command(command)
 
-    for command in (serve,):
-        cli.add_command(command)
+
+def main() -> None:
+    """Entry point: errors of ours are one sentence on stderr, never a traceback. Exits 2 for a wrong
+    configuration or option, 1 for what failed."""
     try:
-        cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
-    except ConfigError as error:
-        click.secho(f"trimtab: {error.message}", fg="red", err=True)
-        sys.exit(2)
     except TrimtabError as error:
         click.secho(f"trimtab: {error.message}", fg="red", err=True)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from proxy.cli.config import config_options, settings_of
 
@@ -18,6 +17,8 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
     With only --upstream it runs on embedded defaults: summaries off, nothing stored, limits from what the upstream
     says of itself and the bundled table. Point an OpenAI SDK's base_url at http://HOST:PORT/v1.
     """
+    import msgspec
+
     from proxy.server.serve import serve as run
 
     settings = settings_of(config, upstream)
