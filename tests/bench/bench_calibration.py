@@ -112,11 +112,12 @@ class Score:
         return [errors[n] for errors in self.errors if len(errors) > n]
 
     def from_request(self, n: int) -> list[float]:
-        return [error for errors in self.errors for error in errors[n:]]
+        """From the n-th request of each conversation on; n - 1 responses were seen before it."""
+        return [error for errors in self.errors for error in errors[n - 1 :]]
 
     def weighted(self, n: int) -> list[tuple[float, float]]:
-        """(|error|, weight): every conversation weighs the same, however long it is."""
-        tails = [errors[n:] for errors in self.errors if len(errors) > n]
+        """(|error|, weight) from the n-th request on: every conversation weighs the same, however long."""
+        tails = [errors[n - 1 :] for errors in self.errors if len(errors) >= n]
         return [(abs(error), 1 / len(tail)) for tail in tails for error in tail]
 
 
@@ -228,8 +229,8 @@ def summary(errors: list[float]) -> str:
 def print_alone(runs: dict[str, list[Run]]) -> None:
     print("## One conversation at a time: median / p95 of |error|, %\n")
     print(
-        "| upstream counts | no factor | after 1 | after 3 | after 10 | from 3rd | > 5 % under, from 5th | worst"
-        " | moves / 100 |"
+        "| upstream counts | no factor | after 1 | after 3 | after 10 | from 3rd request | > 5 % under, from 5th request"
+        " | worst | moves / 100 |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     whole = Score()
