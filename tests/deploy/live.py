@@ -195,7 +195,8 @@ async def panels(prometheus: str, began: float, keep: Path | None) -> int:
                 print(f"  {'ok   ' if series else 'EMPTY'} {label:58} {_last(series)}", flush=True)
                 if keep is not None:
                     file = keep / f"{panel['id']:02}-{target['refId']}.json"
-                    file.write_text(json.dumps({"title": panel["title"], "series": series}))
+                    kept = {"title": panel["title"], "legend": target["legendFormat"], "series": series}
+                    file.write_text(json.dumps(kept))
         async with session.get(f"{prometheus}/api/v1/rules") as answer:
             groups = (await answer.json())["data"]["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
