@@ -229,8 +229,8 @@ def summary(errors: list[float]) -> str:
 def print_alone(runs: dict[str, list[Run]]) -> None:
     print("## One conversation at a time: median / p95 of |error|, %\n")
     print(
-        "| upstream counts | no factor | after 1 | after 3 | after 10 | from 3rd request | > 5 % under, from 5th request"
-        " | worst | moves / 100 |"
+        "| upstream counts | no factor | after 1 | after 3 | after 10 | from 3rd request"
+        " | > 5 % under, from 5th request | worst | moves / 100 |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     whole = Score()
