@@ -25,6 +25,7 @@ from proxy.errors import (
 )
 from proxy.exchange import report
 from proxy.exchange.access import Access, credential
+from proxy.exchange.anchors import Anchors
 from proxy.exchange.calls import CHAT, Calls
 from proxy.exchange.compaction import Compaction
 from proxy.exchange.incoming import Body, ClientGone, Downstream, Headers, Incoming
@@ -59,6 +60,7 @@ class Gateway:
         self._calls, self._limits, self._policies = calls, limits, policies
         self._telemetry, self._access, self._compaction = telemetry, access, compaction
         self._memo = Memo()
+        self._anchors = Anchors(self._memo)
         self._after: set[asyncio.Task[bool]] = set()
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
@@ -140,6 +142,7 @@ class Gateway:
         try:
             conversation = history(request.messages, request.extras, self._memo)
             shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
+            shaping = self._anchors.as_it_is(upstream.name, shaping)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._telemetry.log.bug(incoming.request_id, bug)
             notes.fail_open = "plan"
@@ -209,14 +212,19 @@ class Gateway:
         name, model = upstream.name, shaping.request.model
         if overflow.calibrates is not None:
             self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
+            if not shaping.plan.edits:
+                self._anchors.remember(name, shaping, overflow.calibrates)
         if overflow.limit is not None:
             self._limits.learn(name, model, overflow.limit)
         return self._limits.known(name, model)
 
     def _observe(self, upstream: UpstreamSettings, shaping: Shaping, notes: Notes) -> None:
-        """Calibrate with the usage of the answer."""
-        if notes.usage is not None:
-            self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, notes.usage.prompt)
+        """Learn from the usage of the answer."""
+        if notes.usage is None:
+            return
+        self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, notes.usage.prompt)
+        if not shaping.plan.edits:
+            self._anchors.remember(upstream.name, shaping, notes.usage.prompt)
 
     async def _forward_unshaped(
         self,
