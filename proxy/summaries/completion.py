@@ -25,7 +25,7 @@ class CompletionRequest(msgspec.Struct, frozen=True):
 
     model: str
     messages: tuple[bytes, ...]  # raw JSON
-    max_tokens: int  # of the answer
+    max_tokens: int  # of the answer, thinking included; who calls may lower it to what the model takes
     credential: bytes = b""  # the client's own `Authorization`
     fields: Mapping[str, Raw] = {}  # of the ride; empty for a separate call
     ride: bool = False

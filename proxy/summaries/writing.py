@@ -14,7 +14,7 @@ import msgspec
 
 from proxy.context.tokens import text_tokens
 from proxy.errors import TrimtabError
-from proxy.summaries.accept import Replaced, refusal
+from proxy.summaries.accept import OVERSIZE, Replaced, refusal
 from proxy.summaries.chain import Chain
 from proxy.summaries.completion import Complete, Completion, CompletionRequest
 from proxy.summaries.pieces import tokens
@@ -82,7 +82,7 @@ def _separate(chain: Chain, parts: Sequence[Entry], users: list[str]) -> Complet
     asked = chain.prompt.after(chain.wanted.max_tokens, _named(users))
     text = "\n".join((chain.prompt.before(mark), written(parts, mark), asked))
     messages = (_message("system", chain.prompt.text), _message("user", text))
-    return CompletionRequest(chain.writer.model, messages, chain.wanted.max_tokens, chain.writer.credential)
+    return CompletionRequest(chain.writer.model, messages, _room(chain), chain.writer.credential)
 
 
 def _riding(chain: Chain, users: list[str]) -> CompletionRequest:
@@ -92,11 +92,18 @@ def _riding(chain: Chain, users: list[str]) -> CompletionRequest:
     return CompletionRequest(
         chain.writer.model,
         (*ride.messages, asked),
-        chain.wanted.max_tokens,
+        _room(chain),
         chain.writer.credential,
         fields=ride.fields,
         ride=True,
     )
+
+
+def _room(chain: Chain) -> int:
+    """Tokens of the answer: more than is asked for in words. What a model thinks counts, too, and what
+    stops short is lost.
+    """
+    return OVERSIZE * chain.wanted.max_tokens
 
 
 def _report(chain: Chain, request: CompletionRequest, answer: Completion) -> SummaryCall:

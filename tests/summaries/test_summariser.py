@@ -126,7 +126,7 @@ async def test_a_segment_larger_than_the_model_can_read_is_read_in_pieces(opened
     assert outcome.result == "miss"
     assert outcome.calls == len(model.asked) > 3
     assert set(facts) <= set(FACT.findall(outcome.text or ""))
-    assert max(request.max_tokens for request in model.asked) == 1_500
+    assert max(request.max_tokens for request in model.asked) == 3_000
 
 
 async def test_stored_tells_how_far_a_summary_reaches(opened: Open) -> None:

@@ -37,7 +37,7 @@ async def test_the_conversation_stands_between_marks_after_our_own_prompt() -> N
     await asked(model, chain(), "EARLIER TEXT")
     request = model.asked[0]
     system, user = (decoded(message) for message in request.messages)
-    assert (request.model, request.max_tokens, request.credential) == ("m", 400, b"Bearer sk-1")
+    assert (request.model, request.max_tokens, request.credential) == ("m", 800, b"Bearer sk-1")
     assert (system["role"], system["content"], user["role"]) == ("system", PROMPT.text, "user")
     first, *body, last = user["content"].split("\n")
     mark = body[0][1:7]
