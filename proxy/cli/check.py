@@ -196,12 +196,10 @@ def _listed(body: bytes) -> int | None:
     """How many models are listed, or None when it is no list."""
     import msgspec
 
-    class Listed(msgspec.Struct):
-        data: list[msgspec.Raw]
-
     try:
-        return len(msgspec.json.decode(body, type=Listed).data)
-    except msgspec.DecodeError:
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        return len(msgspec.json.decode(fields["data"], type=list[msgspec.Raw]))
+    except (msgspec.DecodeError, KeyError):
         return None
 
 

@@ -59,6 +59,8 @@ def summarize(state: State) -> None:
         state.summarized += 1
         won += _freed_by(state, segment, pins)
         if won <= cost:
+            if won == state.gap_tokens:  # what frees nothing need not be looked at again
+                before = state.summarized
             continue
         _advance(state, state.unit_of[segment.stop - 1] + 1, pins, "summarized", "part of the summary")
         state.open_gap(cost)

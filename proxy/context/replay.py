@@ -146,7 +146,9 @@ class State:
     def pins(self) -> set[int]:
         """Units that stay as things stand at this boundary: the task, the run's user messages, what the client
         marked. Over `pin_share` the oldest lose their pin first; the current question never does."""
+        # What has gone is forgotten, so that asking again costs what is left, not what was.
         self.marked = [u for u in self.marked if not self.gone[self.units[u].start]]
+        self.run = [i for i in self.run if not self.gone[i]]
         found = {self.unit_of[i] for i in [*self.users[:1], *self.run]}.union(self.marked)
         ordered = sorted(u for u in found if not self.gone[self.units[u].start])
         question = self.question

@@ -1,14 +1,14 @@
 """How many tokens a text is, without a tokenizer.
 
-The rule: every pair of neighbouring UTF-8 bytes has a weight, given by the classes of the two bytes, and the
-estimate is the sum of the weights. Pairs tell what single bytes cannot: where words start, whether capitals
-and digits stand inside words (base64), how long a run of spaces is. A second table weighs bytes above 0x7F
-one by one, which tells scripts apart by their lead byte.
+The rule: what stands in the text has a weight, and the estimate is the sum. Every pair of neighbouring UTF-8
+bytes weighs by the classes of the two: pairs tell what single bytes cannot, where words start, whether
+capitals and digits stand inside words (base64), how long a run of spaces is. Beyond ASCII, each byte above
+0x7F weighs by itself too, and each character by its block of 256 code points, which is its script.
 
 Everything runs at C speed: `translate` writes each byte's class as one hex digit, so `unhexlify` turns two
-neighbours into one byte, a second `translate` weighs it, and Adler-32 (whose low half is a plain sum)
-adds up. Weights are never negative, so the estimate is monotone under appending and additive to within
-`ADDITIVE_SLACK`. They are fitted to o200k by `tests/bench/fit_weights.py`; see docs/estimation.md.
+neighbours into one byte, a second `translate` weighs it, and Adler-32 (whose low half is a plain sum) adds
+up. No weight is negative, so the estimate is monotone under appending and additive to within
+`ADDITIVE_SLACK`. Weights are fitted to o200k by `tests/bench/fit_weights.py`; see docs/estimation.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ADDITIVE_SLACK: Final = 2
 
 MAX_PAIR_WEIGHT: Final = 63
 MAX_HIGH_WEIGHT: Final = 31
+MAX_SCRIPT_WEIGHT: Final = 31
 """Bounds that keep a block's sum under Adler's modulus 65,521: 1,024 * 63 and 2,048 * 31 both are."""
 
 _BLOCK: Final = 2048  # bytes; a block has 1,024 pairs that start at even and 1,024 that start at odd places
@@ -84,6 +85,11 @@ HIGH_WEIGHTS: Final[tuple[int, ...]] = (
     31,  6,  7,  6,  6,  6,  6,  6,  6,  6,  6,  6,  6,  6,  6,  6,
 )
 """1/64 tokens of the bytes 0x80 to 0xFF, beside what their pairs weigh."""
+
+SCRIPT_WEIGHTS: Final[tuple[int, ...]] = (
+    0,
+) * 256
+"""1/64 tokens of a UTF-16 unit by its high byte, that is its block of 256 code points; surrogates too."""
 # fmt: on
 
 
@@ -98,26 +104,36 @@ def _class_table() -> bytes:
 _CLASS_DIGITS = _class_table()
 _PAIR_TABLE = bytes(weight for row in PAIR_WEIGHTS for weight in row)
 _HIGH_TABLE = bytes(128) + bytes(HIGH_WEIGHTS)
+_SCRIPT_TABLE = bytes(SCRIPT_WEIGHTS)
 
 
 def text_tokens(text: str) -> int:
     """Estimated o200k tokens of a decoded text: 0 for the empty one, else at least 1. Never raises; a lone
-    surrogate weighs what its three bytes would."""
-    return bytes_tokens(text.encode("utf-8", "surrogatepass"))
+    surrogate is a character like others. Linear in the length."""
+    if not text:
+        return 0
+    weight = _byte_weight(text.encode("utf-8", "surrogatepass"))
+    if not text.isascii():
+        weight += _script_weight(text)
+    # The first byte has no neighbour before it, so the pair that opens a word is missing: the 1 stands for it.
+    return 1 + weight // SCALE
 
 
 def bytes_tokens(data: bytes) -> int:
-    """Estimated o200k tokens of UTF-8 bytes: 0 for none, else at least 1. Never raises, also on bytes that
-    are not UTF-8. Linear in the length."""
+    """The same of UTF-8 bytes. Never raises: bytes that are not UTF-8 weigh as bytes, and are no character."""
     if not data:
         return 0
-    if len(data) <= _BLOCK:
-        weight = _block_weight(data)
-    else:
-        # Each block reaches one byte into the next, so that the pair across the border counts too.
-        weight = sum(_block_weight(data[at : at + _BLOCK + 1]) for at in range(0, len(data), _BLOCK))
-    # The first byte has no neighbour before it, so the pair that opens a word is missing: the 1 stands for it.
+    weight = _byte_weight(data)
+    if not data.isascii():
+        weight += _script_weight(data.decode("utf-8", "ignore"))
     return 1 + weight // SCALE
+
+
+def _byte_weight(data: bytes) -> int:
+    if len(data) <= _BLOCK:
+        return _block_weight(data)
+    # Each block reaches one byte into the next, so that the pair across the border counts too.
+    return sum(_block_weight(data[at : at + _BLOCK + 1]) for at in range(0, len(data), _BLOCK))
 
 
 def _block_weight(block: bytes) -> int:
@@ -131,3 +147,8 @@ def _block_weight(block: bytes) -> int:
     if not block.isascii():
         weight += adler32(block[:_BLOCK].translate(_HIGH_TABLE), 0) & 0xFFFF
     return weight
+
+
+def _script_weight(text: str) -> int:
+    weights = text.encode("utf-16-le", "surrogatepass")[1::2].translate(_SCRIPT_TABLE)
+    return sum(adler32(weights[at : at + _BLOCK], 0) & 0xFFFF for at in range(0, len(weights), _BLOCK))

@@ -185,6 +185,12 @@ def _size(value: Any) -> int:
     return bytes_tokens(msgspec.json.encode(value))
 
 
+def _spaced(raw: bytes) -> bytes:
+    """Compact JSON with a space after each colon and comma, as chat templates print tools: the `tojson` filter of
+    Hugging Face's templates writes them so, and a model reads what the template wrote."""
+    return raw if b'": ' in raw else raw.replace(b'":', b'": ').replace(b',"', b', "')
+
+
 class Memo:
     """Views by message bytes, bounded. Two generations instead of an ordered map: when the young one is full it
     becomes the old one, and what is still in use moves over on its next hit; a hit costs no bookkeeping.
@@ -229,7 +235,7 @@ class Memo:
             key = (hash(data), len(data), "extra")
             size: int | None = self.get(key)
             if size is None:
-                size = bytes_tokens(data)
+                size = bytes_tokens(_spaced(data))
                 self.put(key, size)
             total += size
         return total

@@ -23,6 +23,8 @@ from proxy.wire.chat import ChatRequest
 DOUBT = 1.10
 # Conversations that are far from their budget need no anchor.
 _NEAR = 0.5
+# The estimate of what is new since has an error too; where it alone decides, asking the upstream costs less.
+_CLOSE = 1.01
 # How many messages may have come since the anchored request; a step of an agent adds two to a dozen.
 _REACH = 64
 
@@ -45,7 +47,7 @@ class Anchors:
         if not _doubtful(shaping):
             return shaping
         known = self._counted(upstream, shaping)
-        fits = known <= shaping.budget.usable if known is not None else _worth_trying(shaping)
+        fits = known <= shaping.budget.usable * _CLOSE if known is not None else _worth_trying(shaping)
         return msgspec.structs.replace(shaping, plan=_untouched(shaping.plan)) if fits else shaping
 
     def _counted(self, upstream: str, shaping: Shaping) -> int | None:

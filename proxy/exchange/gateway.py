@@ -33,8 +33,8 @@ from proxy.exchange.notes import Notes
 from proxy.exchange.policies import Policies, is_ours, managed
 from proxy.exchange.relay import Relay, Verdict
 from proxy.exchange.shape import Shaping, decide, outgoing, refusal, too_long
-from proxy.exchange.smaller import smaller
-from proxy.limits import Limit, Limits
+from proxy.exchange.smaller import Learned, smaller
+from proxy.limits import Limits
 from proxy.telemetry import Outcome, Telemetry
 from proxy.upstream.overflow import Overflow
 from proxy.upstream.roles import summary_role
@@ -207,8 +207,8 @@ class Gateway:
             notes.gathered = msgspec.structs.replace(gathered, result="background")
         return gathered.text
 
-    def _learned(self, upstream: UpstreamSettings, shaping: Shaping, overflow: Overflow) -> Limit:
-        """The model's limit after what an overflow said of it."""
+    def _learned(self, upstream: UpstreamSettings, shaping: Shaping, overflow: Overflow) -> Learned:
+        """What is known of the model after what an overflow said of it."""
         name, model = upstream.name, shaping.request.model
         if overflow.calibrates is not None:
             self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
@@ -216,7 +216,7 @@ class Gateway:
                 self._anchors.remember(name, shaping, overflow.calibrates)
         if overflow.limit is not None:
             self._limits.learn(name, model, overflow.limit)
-        return self._limits.known(name, model)
+        return Learned(self._limits.known(name, model), self._limits.factor(name, model))
 
     def _observe(self, upstream: UpstreamSettings, shaping: Shaping, notes: Notes) -> None:
         """Learn from the usage of the answer."""

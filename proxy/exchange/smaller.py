@@ -15,16 +15,29 @@ _STEP = 0.75
 _MARGIN = 0.98  # of a limit just learned: the estimate's own imprecision
 
 
-def smaller(shaping: Shaping, overflow: Overflow, limit: Limit, memo: Memo) -> Shaping | None:
-    """Decide anew with what the upstream just said (`limit` holds what was learned). None when nothing smaller
-    can be sent. If the input alone fits, `max_tokens` is lowered and no history goes."""
+class Learned(msgspec.Struct, frozen=True):
+    """What is known of the model now that the overflow was learned from."""
+
+    limit: Limit
+    factor: float
+
+
+def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) -> Shaping | None:
+    """Decide anew with what the upstream just said. None when nothing smaller can be sent. If the input alone
+    fits, `max_tokens` is lowered and no history goes."""
     if (lowered := _less_output(shaping, overflow)) is not None:
         return lowered
-    factor = _factor(shaping, overflow)
     conversation = history(shaping.request.messages, shaping.request.extras, memo)
-    cap = _cap(shaping, overflow, factor)
-    again = decide(shaping.request, conversation, shaping.policy, limit, factor, memo, cap=cap)
-    return again if again.plan.fits and again.plan.sent < shaping.plan.sent else None
+    factor = max(learned.factor, _counted(shaping, overflow))
+    for cap, scale in ((None, learned.factor), (_cap(shaping, overflow, factor), factor)):
+        # First as the conversation's next request will be planned, so that its prefix is this one's; only where
+        # that would not fit by the upstream's own count, below it.
+        again = decide(shaping.request, conversation, shaping.policy, learned.limit, scale, memo, cap=cap)
+        if not again.plan.fits or again.plan.sent >= shaping.plan.sent:
+            continue
+        if cap is not None or (overflow.limit is not None and again.plan.sent * factor <= again.budget.usable):
+            return again
+    return None
 
 
 def _less_output(shaping: Shaping, overflow: Overflow) -> Shaping | None:
@@ -38,12 +51,12 @@ def _less_output(shaping: Shaping, overflow: Overflow) -> Shaping | None:
     return msgspec.structs.replace(shaping, max_tokens=room)
 
 
-def _factor(shaping: Shaping, overflow: Overflow) -> float:
-    """The upstream's own count, where it gave one, beats any estimate."""
+def _counted(shaping: Shaping, overflow: Overflow) -> float:
+    """The upstream's own count over the estimate of what it counted; 0 where it gave none."""
     counted = overflow.input_tokens or (overflow.actual if overflow.actual_kind == "input" else None)
     if counted is None or overflow.lower_bound or shaping.plan.sent <= 0:
-        return shaping.factor
-    return max(shaping.factor, counted / shaping.plan.sent)
+        return 0.0
+    return counted / shaping.plan.sent
 
 
 def _cap(shaping: Shaping, overflow: Overflow, factor: float) -> int:
@@ -53,5 +66,5 @@ def _cap(shaping: Shaping, overflow: Overflow, factor: float) -> int:
         return int(sent * _STEP)
     known = overflow.limit - min(shaping.budget.reserved, overflow.limit // 2)
     # An estimate that said it fits although it did not is off by an unknown amount: go clearly below what was sent.
-    unsure = factor == shaping.factor and sent <= known
+    unsure = not _counted(shaping, overflow) and sent <= known
     return int((sent * _STEP if unsure else known) * _MARGIN)

@@ -1,25 +1,33 @@
-"""The litestar application: health and metrics as ordinary routes, everything under `/v1/` as one raw ASGI mount,
-because the hot path needs the bytes and nothing between it and them.
+"""The ASGI application: everything under `/v1/` goes straight to the front, because the hot path needs the bytes and
+nothing between it and them; health and metrics are ordinary litestar routes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from litestar import Litestar, MediaType, Request, Response, asgi, get
+from litestar import Litestar, MediaType, Request, Response, get
 from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp
 
 from proxy.errors import RequestError
 from proxy.server.parts import Parts
 from proxy.wire import problem
 
 
-def create_app(parts: Parts) -> Litestar:
+def create_app(parts: Parts) -> ASGIApp:
     """The application over running parts."""
+    pages, front = create_pages(parts), parts.front
 
-    @asgi("/v1", is_mount=True, copy_scope=False)
-    async def front(scope: Any, receive: Any, send: Any) -> None:
-        await parts.front(scope, receive, send)
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        api = scope["type"] == "http" and scope["path"].startswith("/v1/")
+        await (front if api else pages)(scope, receive, send)
+
+    return app
+
+
+def create_pages(parts: Parts) -> Litestar:
+    """What is no call of the API: for operators, and for those who took a wrong turn."""
 
     @get("/healthz/live", sync_to_thread=False)
     def live() -> dict[str, str]:
@@ -39,7 +47,7 @@ def create_app(parts: Parts) -> Litestar:
         return Response(body, headers={"content-type": kind})
 
     return Litestar(
-        [front, live, ready, metrics],
+        [live, ready, metrics],
         on_shutdown=[parts.aclose],
         exception_handlers={HTTPException: _problem},
         openapi_config=None,

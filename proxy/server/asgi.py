@@ -1,20 +1,20 @@
 """ASGI on one side, the exchange's plain values on the other.
 
-The client is watched from the moment its body is read: when it goes away, the exchange is cancelled, before the
-first byte of an answer as after it, and with it the upstream's call. What is held at once is bounded, in requests
-and in bytes; beyond the bound the answer is a 503 that says when to come again.
+While an exchange goes on its client is watched (see `watch`). What is held at once is bounded, in requests and in
+bytes; beyond the bound the answer is a 503 that says when to come again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding
 from proxy.exchange.gateway import Gateway
 from proxy.exchange.incoming import ClientGone, Headers, Incoming
+from proxy.server.watch import Watch
 from proxy.wire.encoding import decode_body
 
 Message = dict[str, Any]
@@ -63,15 +63,16 @@ class RequestBody:
 
     def __init__(self, receive: Receive, headers: Headers, load: Load, max_bytes: int) -> None:
         self._receive, self._load, self._max = receive, load, max_bytes
-        self._encoding = next((v.decode("latin-1") for k, v in headers if k == b"content-encoding"), "")
-        length = next((v for k, v in headers if k == b"content-length"), b"")
-        self._announced = int(length) if length.isdigit() and len(length) < 19 else 0
+        fields = dict(headers)
+        self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
+        length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
+        self._announced = int(length) if length.isdigit() and len(length) < 19 else None
         self.held = 0
         self.complete = asyncio.Event()
 
     async def read(self) -> bytes:
         """Raises BodyTooLarge, Overloaded, ClientGone; UnknownEncoding, and InvalidRequest for a broken encoding."""
-        if self._announced > self._max:
+        if self._announced is not None and self._announced > self._max:
             raise self._too_large()
         parts: list[bytes] = []
         async for chunk in self.chunks():
@@ -81,13 +82,18 @@ class RequestBody:
         return self._decoded(raw) if self._encoding not in ("", "identity") else raw
 
     async def chunks(self) -> AsyncIterator[bytes]:
+        """As they come. Where a length was announced it tells which is the last: the server would only say so with
+        an empty one more, and each costs a change of threads."""
+        left = self._announced
         while not self.complete.is_set():
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            if not message.get("more_body", False):
+            chunk: bytes = message.get("body", b"")
+            left = None if left is None else left - len(chunk)
+            if left == 0 or not message.get("more_body", False):
                 self.complete.set()
-            if chunk := message.get("body", b""):
+            if chunk:
                 yield chunk
 
     def release(self) -> None:
@@ -140,16 +146,14 @@ class Front:
         self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        headers = [(name.lower(), value) for name, value in scope["headers"]]
-        path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
-        given = next((v.decode("latin-1") for k, v in headers if k == b"x-request-id"), "")
-        request_id = given[:128] if given and given.isprintable() else uuid4().hex
-        incoming = Incoming(scope["method"], path, scope["query_string"], headers, request_id)
+        incoming = _incoming(scope)
         response = Response(send)
         if self._load.full:
             await self._gateway.turn_away(incoming, response, self._load.draining)
             return
-        body = RequestBody(receive, headers, self._load, self._max_body)
+        body = RequestBody(receive, incoming.headers, self._load, self._max_body)
+        if incoming.method in _BODILESS:
+            body.complete.set()
         self._load.requests += 1
         try:
             await self._watched(incoming, body, response, receive)
@@ -161,25 +165,24 @@ class Front:
         """Run the exchange, and cancel it when the client goes away."""
         exchange = asyncio.current_task()
         assert exchange is not None
-        if incoming.method in _BODILESS:
-            body.complete.set()
-        watch = asyncio.create_task(_watch(body, receive, exchange))
+        watch = Watch(exchange, body.complete, receive)
         try:
             await self._gateway.handle(incoming, body, response)
         except asyncio.CancelledError:
-            if not watch.done():
+            if not watch.gone:
                 raise  # the server is stopping, or whoever called us is
             exchange.uncancel()
         finally:
-            watch.cancel()
+            watch.end()
 
 
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 
 
-async def _watch(body: RequestBody, receive: Receive, exchange: asyncio.Task[object]) -> None:
-    """Cancel the exchange when the client has gone. Until the body is complete the exchange itself listens."""
-    await body.complete.wait()
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    exchange.cancel()
+def _incoming(scope: Message) -> Incoming:
+    """The request as a value. Header names are in lower case in ASGI."""
+    headers = list(scope["headers"])
+    path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
+    given = next((v.decode("latin-1") for k, v in headers if k == b"x-request-id"), "")
+    request_id = given[:128] if given and given.isprintable() else token_hex(16)
+    return Incoming(scope["method"], path, scope["query_string"], headers, request_id)

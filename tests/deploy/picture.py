@@ -6,6 +6,7 @@ python -m tests.deploy.live --keep FOLDER && python -m tests.deploy.picture FOLD
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from html import escape
@@ -20,7 +21,7 @@ SHOWN = (
     ("Tokens a second", "{:,.0f}", False),
     ("Cached share of prompt tokens", "{:.0%}", False),
     ("Tokens taken out a second", "{:,.0f}", True),
-    ("Overhead", "{:.3f} s", False),
+    ("Original and sent, p95", "{:.1f}", False),
     ("What requests got", "{:.1f}/s", True),
 )
 COLORS = ("#3274d9", "#56a64b", "#e0b400", "#e02f44", "#8f3bb8", "#ff780a", "#0a9396", "#7a7a7a")
@@ -28,12 +29,13 @@ WIDE, HIGH, LEFT, TOP, BOTTOM = 440, 200, 60, 28, 40
 
 
 def read(folder: Path, title: str) -> Iterator[Line]:
-    """The lines of a panel; a legend is the query's own, then what tells its series apart."""
+    """The lines of a panel; a legend is the query's own, its labels filled in."""
     for file in sorted(folder.glob("*.json")):
         kept = json.loads(file.read_text())
         if kept["title"] == title:
             for series in kept["series"]:
-                name = " ".join(str(value) for value in series["metric"].values()) or kept["legend"]
+                labels = series["metric"]
+                name = re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), kept["legend"])
                 yield name, [(at, float(value)) for at, value in series["values"] if value != "NaN"]
 
 
