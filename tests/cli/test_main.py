@@ -1,0 +1,47 @@
+"""The command line as such: what it offers, and how it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.commands import environment, run, shell
+
+COMMANDS = ("serve", "demo", "plan", "models", "check")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_teaches_with_a_sentence_and_an_address_or_example(name: str) -> None:
+    said = run(name, "--help").output
+    assert "Usage:" in said
+    assert f"trimtab {name}" in said or "base_url" in said
+
+
+def test_help_lists_every_command() -> None:
+    said = run("--help").output
+    assert all(f"  {name}" in said for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("serve",), 2, "no upstream: pass --upstream"),
+        (("serve", "--config", "/nowhere.toml"), 2, "/nowhere.toml cannot be read"),
+        (("plan", "/nowhere.json"), 2, "FILE cannot be read"),
+        (("nonsense",), 2, "No such command"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_an_exit_code(arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = shell(*arguments)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, proxy.cli.main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    heavy = {"litestar", "granian", "httpx", "aiohttp", "openai", "msgspec", "rich.console"}
+    assert not heavy & set(done.stdout.split())

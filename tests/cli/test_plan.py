@@ -1,0 +1,174 @@
+"""`trimtab plan`: the same answer as the server's, from whatever a file holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+
+from proxy.cli.demo.running import free_port
+from proxy.cli.plan import read_request
+from proxy.settings import load
+from tests.cli.commands import command, environment, run
+
+LONG = "a line of a log that goes on and on\n" * 400
+
+
+def history(cycles: int) -> list[dict[str, Any]]:
+    """A task and `cycles` tool calls with long results."""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are an agent."},
+        {"role": "user", "content": "Find the error."},
+    ]
+    for i in range(cycles):
+        call = {"id": f"c{i}", "type": "function", "function": {"name": "read", "arguments": f'{{"n": {i}}}'}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{i}", "content": f"{i} {LONG}"})
+    return messages
+
+
+BODY = {"model": "gpt-4o", "messages": history(12), "max_tokens": 1000}
+OPTIONS = ("--context-size", "32768")
+
+
+def planned(*arguments: str, stdin: bytes | None = None) -> dict[str, Any]:
+    done = run("plan", *arguments, "--json", stdin=stdin)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.output)
+    return found
+
+
+FORMS: dict[str, bytes] = {
+    "a request": json.dumps(BODY).encode(),
+    "a transcript": json.dumps({"metadata": {"id": 1}, "tools": None, "messages": history(12)}).encode(),
+    "a list": json.dumps(history(12)).encode(),
+    "gzipped": gzip.compress(json.dumps(history(12)).encode()),
+    "with a byte order mark": b"\xef\xbb\xbf" + json.dumps(history(12)).encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_conversation_gives_the_same_plan(form: str) -> None:
+    told = planned("-", "--max-tokens", "1000", *OPTIONS, stdin=FORMS[form])
+    asked = planned("-", "--max-tokens", "1000", *OPTIONS, stdin=FORMS["a list"])
+    assert told["edits"] == asked["edits"]
+    assert told["tokens"] == asked["tokens"]
+    assert told["fits"]
+
+
+def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
+    (tmp_path / "body.json").write_bytes(FORMS["a request"])
+    assert planned(str(tmp_path / "body.json"), *OPTIONS) == planned("-", *OPTIONS, stdin=FORMS["a request"])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"not json", "not valid JSON"),
+        (b'{"input": "hello"}', "holds no request"),
+        (b"\x1f\x8bbroken", "gzipped and broken"),
+        (b"", "not valid JSON"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_with_a_reason(data: bytes, said: str) -> None:
+    done = run("plan", "-", stdin=data)
+    assert done.exit_code != 0
+    assert said in done.output + str(done.exception)
+
+
+def test_options_beat_what_the_request_says() -> None:
+    told = planned("-", "--model", "gpt-4", stdin=FORMS["a request"])
+    assert (told["model"], told["context_size"], told["limit_source"]) == ("gpt-4", 8192, "bundled")
+    body = read_request(FORMS["a request"], max_tokens=5)
+    assert body.max_tokens == 5
+    completion = b'{"messages": [], "max_completion_tokens": 900}'
+    assert read_request(completion, max_tokens=5).max_tokens == 5
+
+
+def test_the_window_given_is_named_as_the_source() -> None:
+    told = planned("-", *OPTIONS, stdin=FORMS["a request"])
+    assert (told["limit_source"], told["limit_detail"]) == ("configured", "--context-size")
+
+
+def test_a_profile_of_the_configuration_counts(tmp_path: Path) -> None:
+    config = tmp_path / "trimtab.toml"
+    config.write_text("[profiles.tiny]\nbudget = 5000\n")
+    told = planned("-", "--config", str(config), "--profile", "tiny", stdin=FORMS["a request"])
+    assert told["budget"] == 5000
+    done = run("plan", "-", "--profile", "absent", stdin=FORMS["a request"])
+    assert "names no profile" in str(done.exception)
+
+
+def test_the_picture_says_what_happens_to_which_kind() -> None:
+    said = run("plan", "-", *OPTIONS, stdin=FORMS["a request"]).output
+    for word in ("gpt-4o", "before", "after", "budget", "tool results", "Shaped to fit", "read"):
+        assert word in said
+    assert "a line of a log" not in said, "the text of the conversation is not shown"
+
+
+def test_a_conversation_that_fits_is_said_to_stay_as_it_is() -> None:
+    said = run("plan", "-", "--model", "gpt-4o", stdin=json.dumps(history(1)).encode()).output
+    assert "very bytes received" in said
+
+
+def test_one_that_cannot_fit_is_said_to_be_refused() -> None:
+    body = json.dumps([{"role": "user", "content": LONG * 5}]).encode()
+    said = run("plan", "-", "--context-size", "8000", stdin=body).output
+    assert "Would be refused" in said
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_the_picture_keeps_to_the_width_of_the_terminal(width: int) -> None:
+    said = run("plan", "-", *OPTIONS, stdin=FORMS["a request"], width=width).output
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.startswith("tool results") for line in lines) == 1
+
+
+def test_thousands_of_messages_fit_on_a_screen() -> None:
+    body = json.dumps(history(2000)).encode()
+    began = time.monotonic()
+    said = run("plan", "-", "--context-size", "200000", "--rows", "20", stdin=body).output
+    assert len(said.splitlines()) < 45
+    assert time.monotonic() - began < 60
+
+
+def test_json_is_exactly_what_the_server_answers(tmp_path: Path) -> None:
+    """Same configuration, same body: a real server over HTTP, and the command."""
+    port = free_port()
+    config = tmp_path / "trimtab.toml"
+    config.write_text(
+        f"[server]\nport = {port}\n[[upstreams]]\nname = 'none'\nbase_url = 'http://127.0.0.1:9/v1'\n"
+        "[models.'gpt-4o']\ncontext_size = 32768\n[limits]\ndiscover = false\n"
+    )
+    assert load(config).server.port == port
+    with Popen(command("serve", "--config", str(config)), env=environment()) as server:
+        try:
+            answered = asked(f"http://127.0.0.1:{port}/v1/context/plan", FORMS["a request"])
+        finally:
+            server.kill()
+    assert answered == planned("-", "--config", str(config), stdin=FORMS["a request"])
+    assert answered["edits"]
+
+
+def asked(url: str, body: bytes) -> Any:
+    """POST, waiting for the server to start."""
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+        except ConnectionError:
+            time.sleep(0.1)
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionError):
+                raise
+            time.sleep(0.1)
+    raise AssertionError("the server did not start within a minute")
