@@ -34,9 +34,15 @@ def read(folder: Path, title: str) -> Iterator[Line]:
         kept = json.loads(file.read_text())
         if kept["title"] == title:
             for series in kept["series"]:
-                labels = series["metric"]
-                name = re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), kept["legend"])
-                yield name, [(at, float(value)) for at, value in series["values"] if value != "NaN"]
+                yield (
+                    named(kept["legend"], series["metric"]),
+                    [(at, float(value)) for at, value in series["values"] if value != "NaN"],
+                )
+
+
+def named(legend: str, labels: dict[str, str]) -> str:
+    """A legend such as `{{model}} sent` with the labels of one series in it."""
+    return re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), legend)
 
 
 def stacked(lines: list[Line]) -> list[Line]:
