@@ -1,0 +1,70 @@
+"""The demo's upstream, spoken to with the real OpenAI SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+openai = pytest.importorskip("openai", reason="the demo's client: pip install 'trimtab[demo]'")
+pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
+
+from proxy.cli.demo.upstream import ANSWER, MODEL, Upstream  # noqa: E402
+
+LONG = "one two three four five six seven eight nine ten " * 150  # about 1,500 tokens
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    with Upstream(4096) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(upstream: Upstream) -> Any:
+    return openai.OpenAI(base_url=upstream.base_url, api_key="demo", max_retries=0)
+
+
+def user(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def test_it_lists_its_model_with_its_window(client: Any) -> None:
+    (model,) = client.models.list().data
+    assert (model.id, model.max_model_len) == (MODEL, 4096)
+
+
+def test_it_answers_and_reports_what_its_cache_served(upstream: Upstream, client: Any) -> None:
+    upstream.forget()
+    first, second = (client.chat.completions.create(model=MODEL, messages=user(LONG), max_tokens=100) for _ in range(2))
+    assert first.choices[0].message.content == ANSWER
+    assert first.usage.prompt_tokens_details.cached_tokens == 0
+    cached = second.usage.prompt_tokens_details.cached_tokens
+    assert 1024 <= cached <= second.usage.prompt_tokens
+    assert cached % 128 == 0
+
+
+def test_a_stream_says_the_same_and_ends_with_usage(client: Any) -> None:
+    stream = client.chat.completions.create(
+        model=MODEL, messages=user("hello"), stream=True, stream_options={"include_usage": True}
+    )
+    chunks = list(stream)
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices).strip() == ANSWER
+    assert chunks[-1].usage.prompt_tokens == 5
+
+
+@pytest.mark.parametrize(
+    ("messages", "max_tokens", "code", "said"),
+    [
+        (user(LONG * 3), 10, "context_length_exceeded", "your messages resulted in"),
+        (user(LONG), 4000, "context_length_exceeded", "4000 in the completion"),
+        ([{"role": "tool", "tool_call_id": "x", "content": ""}], 10, None, "must be a response"),
+        (["nonsense"], 10, None, "could not parse"),
+    ],
+    ids=["too long", "with its answer", "orphan", "no message"],
+)
+def test_it_refuses_in_openais_words(client: Any, messages: Any, max_tokens: int, code: str | None, said: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=said) as refused:
+        client.chat.completions.create(model=MODEL, messages=messages, max_tokens=max_tokens)
+    assert refused.value.code == code
