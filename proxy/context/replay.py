@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
+from proxy.context.digest import digest
 from proxy.context.edits import Edit, Segment, Stage
 from proxy.context.policy import Policy
 from proxy.context.rewrite import rewrite
@@ -220,10 +221,10 @@ class State:
 
     def measure(self, i: int, stage: Stage, amount: int) -> int:
         """Tokens message i would have after an edit, by making it; remembered like a view."""
-        data = bytes(self.raws[i])
-        key = (hash(data), len(data), stage, amount)
+        raw = self.raws[i]
+        key = (digest(raw), stage, amount)
         tokens: int | None = self.memo.get(key)
         if tokens is None:
-            tokens = self.memo.view(rewrite(data, stage, amount)).tokens
+            tokens = self.memo.view(rewrite(raw, stage, amount)).tokens
             self.memo.put(key, tokens)
         return tokens

@@ -6,12 +6,13 @@ costs one hash and one lookup a message. What is remembered holds numbers and to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
 
+from proxy.context.digest import digest
 from proxy.context.parts import part_tokens
 from proxy.context.texts import PLACEHOLDER
 from proxy.context.tokens import bytes_tokens, text_tokens
@@ -192,50 +193,45 @@ def _spaced(raw: bytes) -> bytes:
 
 
 class Memo:
-    """Views by message bytes, bounded. Two generations instead of an ordered map: when the young one is full it
-    becomes the old one, and what is still in use moves over on its next hit; a hit costs no bookkeeping.
-
-    The key is Python's keyed 64-bit hash with the length, so that no text is kept. It is random for each process,
-    which is why nothing that is sent may depend on it, and nothing does: it only finds what `view` would say.
+    """What was found out, by digest, bounded. Two generations instead of an ordered map: when the young one is full
+    it becomes the old one, and what is still in use moves over on its next hit; a hit costs no bookkeeping.
     """
 
     def __init__(self, capacity: int = 50_000) -> None:
         self._capacity = capacity // 2
-        self._young: dict[tuple[Any, ...], Any] = {}
-        self._old: dict[tuple[Any, ...], Any] = {}
+        self._young: dict[Hashable, Any] = {}
+        self._old: dict[Hashable, Any] = {}
 
-    def get(self, key: tuple[Any, ...]) -> Any:
+    def get(self, key: Hashable) -> Any:
         found = self._young.get(key)
         if found is None and (found := self._old.get(key)) is not None:
             self.put(key, found)
         return found
 
-    def put(self, key: tuple[Any, ...], value: Any) -> None:
+    def put(self, key: Hashable, value: Any) -> None:
         if len(self._young) >= self._capacity:
             self._old, self._young = self._young, {}
         self._young[key] = value
 
     def view(self, raw: bytes | Raw) -> View:
-        data = bytes(raw)
-        key = (hash(data), len(data))
+        key = digest(raw)
         found: View | None = self.get(key)
         if found is None:
-            found = view(data)
+            found = view(raw)
             self.put(key, found)
         return found
 
     def views(self, messages: Iterable[bytes | Raw]) -> list[View]:
-        return [self.view(raw) for raw in messages]
+        return [self._young.get(digest(raw)) or self.view(raw) for raw in messages]
 
     def extras(self, extras: Sequence[bytes | Raw]) -> int:
         """Tokens of the fields beside the messages that a model reads too: tools, response format, prediction."""
         total = 0
         for raw in extras:
-            data = bytes(raw)
-            key = (hash(data), len(data), "extra")
+            key = (digest(raw), "extra")
             size: int | None = self.get(key)
             if size is None:
-                size = bytes_tokens(_spaced(data))
+                size = bytes_tokens(_spaced(bytes(raw)))
                 self.put(key, size)
             total += size
         return total
