@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -21,6 +22,7 @@ from proxy.telemetry.settings import TelemetrySettings
 # Libraries that log a line of their own for each request at info.
 _CHATTY = ("httpx", "httpcore", "aiohttp.access", "granian.access", "_granian", "asyncio")
 _LEVELS = {"failed": "error", "upstream_error": "warning", "overloaded": "warning"}
+_NUMBERS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LONGEST = 128  # characters of a name the client typed
 
 
@@ -67,18 +69,37 @@ def fields(exchange: Exchange) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
+class JsonLines:
+    """Events straight into the stream, in the form the logger gives them: one a request, so the logger's way, which
+    is made for rarer ones and takes three times as long, is spared. `floor` is the level below which none is written.
+    """
+
+    def __init__(self, stream: TextIO, floor: int) -> None:
+        self._stream, self._floor = stream, floor
+
+    def write(self, event: str, level: str, found: dict[str, Any]) -> None:
+        if _NUMBERS[level] < self._floor:
+            return
+        found |= {"event": event, "level": level, "timestamp": datetime.now(UTC)}
+        self._stream.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
+        self._stream.flush()
+
+
 class ExchangeLog:
     """Writes the records. Levels: warning for what an operator should look into, error for our own bugs,
     info for all else, a refusal too: it is a decision for a person, not an outage.
     """
 
-    def __init__(self, logger: WrappedLogger) -> None:
-        self._logger = logger
+    def __init__(self, logger: WrappedLogger, lines: JsonLines | None = None) -> None:
+        self._logger, self._lines = logger, lines
 
     def exchange(self, exchange: Exchange) -> None:
         """One line for one request."""
         level = _LEVELS.get(exchange.outcome, "warning" if exchange.fail_open else "info")
-        getattr(self._logger, level)("exchange", **fields(exchange))
+        if self._lines is not None:
+            self._lines.write("exchange", level, fields(exchange))
+        else:
+            getattr(self._logger, level)("exchange", **fields(exchange))
 
     def summary_run(self, run: SummaryRun) -> None:
         """One line for a summary made, or not made, in the background."""
@@ -144,7 +165,7 @@ def configure(settings: TelemetrySettings, stream: TextIO | None = None) -> Exch
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
-    return ExchangeLog(logger.bind())
+    return ExchangeLog(logger.bind(), JsonLines(stream, level) if render is _json else None)
 
 
 def _route_libraries(stream: TextIO, level: int, render: Processor) -> None:
