@@ -14,6 +14,11 @@ from proxy.cli.config import config_options, settings_of
 def serve(config: str | None, upstream: str | None, host: str | None, port: int | None) -> None:
     """Run the proxy.
 
+    \b
+      trimtab serve --upstream https://api.openai.com/v1
+      trimtab serve --upstream http://localhost:11434/v1 --port 9000
+      trimtab serve --config trimtab.toml
+
     With only --upstream it runs on embedded defaults: summaries off, nothing stored, limits from what the upstream
     says of itself and the bundled table. Point an OpenAI SDK's base_url at http://HOST:PORT/v1.
     """

@@ -87,4 +87,4 @@ def test_sample_profiles_go_with_the_shaping() -> None:
     settings = load(SAMPLE, {})
     shaped = {name: profile.shaped(settings.shaping) for name, profile in settings.profiles.items()}
     assert shaped["watched"].mode == "observe"
-    assert shaped["frugal"].target == 0.5
+    assert shaped["frugal"].target == 0.4

@@ -94,6 +94,8 @@ class _Demo:
         self._say_result(without, through)
         if keep:
             self._keep(proxy.url)
+        else:
+            self._print("\nNext: trimtab serve --upstream URL, and set your SDK's base_url to where it listens.")
 
     def _say_what(self) -> None:
         largest = self._sizes[self._steps[-1][1]]
@@ -149,10 +151,10 @@ class _Demo:
         self._console.print(table(len(self._steps), scores[0], refused_at, scores[1]), "")
         for line in curves(self._console, through, self._sizes, self._upstream.window):
             self._console.print(line, no_wrap=True, overflow="crop")
-        if self._upstream.refused:
+        if again := self._upstream.refused:
+            often = "once" if again == 1 else f"{again} times"
             self._print(
-                f"\nThe upstream counted more than estimated {self._upstream.refused} times; "
-                "each of these requests was sent once more, smaller."
+                f"\nThe upstream counted more than was estimated {often}; such a request is sent once more, smaller."
             )
 
     def _keep(self, url: str) -> None:

@@ -63,7 +63,7 @@ def table(total: int, without: Score, refused_at: Step | None, with_: Score) -> 
         ("tokens in the histories", f"{without.raw:,}", f"{with_.raw:,}"),
         ("tokens sent", f"{without.sent:,}", f"{with_.sent:,}"),
         ("served from the cache", f"{without.cached_share:.1%}", f"{with_.cached_share:.1%}"),
-        ("relative cost (1: whole, uncached)", f"{without.cost:.3f}", f"{with_.cost:.3f}"),
+        ("relative cost (1: whole, uncached)", "", f"{with_.cost:.3f}"),
         ("edits in the last request", "", edits(with_)),
         ("added by the proxy", "", f"p50 {with_.added_p50:.1f} ms, p99 {with_.added_p99:.1f} ms"),
     ]
