@@ -1,0 +1,34 @@
+"""The values of a plan."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from proxy.context.edits import STAGES, Breakdown, Edit, Gap, Plan, Stage
+
+EDIT = Edit("cleared", 3, 100, 70, "old tool result")
+
+
+def test_every_stage_is_listed_once() -> None:
+    assert set(STAGES) == set(get_args(Stage))
+    assert len(STAGES) == len(set(STAGES))
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "shaped"),
+    [
+        (Plan(9, 9, 9, True), False, False),
+        (Plan(9, 9, 9, True, edits=(EDIT,)), True, True),
+        (Plan(9, 9, 9, True, edits=(EDIT,), gap=Gap(1, 30)), True, True),
+        (Plan(9, 9, 9, True, unpin=(2,)), True, False),
+        (Plan(9, 9, 9, True, announce=0), True, False),
+    ],
+)
+def test_whether_anything_changes(plan: Plan, changes: bool, shaped: bool) -> None:
+    assert (plan.changes, plan.shaped) == (changes, shaped)
+
+
+def test_what_cannot_be_given_up_adds_up() -> None:
+    assert Breakdown(system=1, tools=20, question=300).total == 321
