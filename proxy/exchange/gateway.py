@@ -25,7 +25,7 @@ from proxy.errors import (
 )
 from proxy.exchange import report
 from proxy.exchange.access import Access, credential
-from proxy.exchange.anchors import Anchors
+from proxy.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
 from proxy.exchange.calls import CHAT, Calls
 from proxy.exchange.compaction import Compaction
 from proxy.exchange.incoming import Body, ClientGone, Downstream, Headers, Incoming
@@ -60,7 +60,7 @@ class Gateway:
         self._calls, self._limits, self._policies = calls, limits, policies
         self._telemetry, self._access, self._compaction = telemetry, access, compaction
         self._memo = Memo()
-        self._anchors = Anchors(self._memo)
+        self._anchors = Anchors()
         self._after: set[asyncio.Task[bool]] = set()
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
@@ -141,8 +141,12 @@ class Gateway:
         began = perf_counter()
         try:
             conversation = history(request.messages, request.extras, self._memo)
+            found = UNKNOWN
+            if near(conversation, factor, limit.context_size // 2):
+                found = self._anchors.find(upstream.name, request.model, conversation)
+                factor = factor_of(found, factor)
             shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
-            shaping = self._anchors.as_it_is(upstream.name, shaping)
+            shaping = as_it_is(shaping, found)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._telemetry.log.bug(incoming.request_id, bug)
             notes.fail_open = "plan"
@@ -212,8 +216,7 @@ class Gateway:
         name, model = upstream.name, shaping.request.model
         if overflow.calibrates is not None:
             self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
-            if not shaping.plan.edits:
-                self._anchors.remember(name, shaping, overflow.calibrates)
+            self._anchors.remember(name, shaping, overflow.calibrates)
         if overflow.limit is not None:
             self._limits.learn(name, model, overflow.limit)
         return Learned(self._limits.known(name, model), self._limits.factor(name, model))
@@ -223,8 +226,7 @@ class Gateway:
         if notes.usage is None:
             return
         self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, notes.usage.prompt)
-        if not shaping.plan.edits:
-            self._anchors.remember(upstream.name, shaping, notes.usage.prompt)
+        self._anchors.remember(upstream.name, shaping, notes.usage.prompt)
 
     async def _forward_unshaped(
         self,

@@ -26,6 +26,7 @@ class Shaping(msgspec.Struct, frozen=True):
     upstream is expected to count."""
 
     request: ChatRequest
+    conversation: History
     limit: Limit
     budget: Budget
     factor: float
@@ -54,7 +55,7 @@ def decide(
         budget = msgspec.structs.replace(budget, usable=max(1, cap))
     found = plan(conversation, policy, max(1, int(budget.usable / factor)), memo)
     lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
-    return Shaping(request, limit, budget, factor, policy, found, lowered)
+    return Shaping(request, conversation, limit, budget, factor, policy, found, lowered)
 
 
 def refusal(shaping: Shaping) -> ConversationTooLong | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from proxy.context.plan import history
 from proxy.context.views import Memo
 from proxy.exchange.shape import Shaping, decide
 from proxy.limits import Limit
@@ -27,17 +26,19 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
     fits, `max_tokens` is lowered and no history goes."""
     if (lowered := _less_output(shaping, overflow)) is not None:
         return lowered
-    conversation = history(shaping.request.messages, shaping.request.extras, memo)
-    factor = max(learned.factor, _counted(shaping, overflow))
-    for cap, scale in ((None, learned.factor), (_cap(shaping, overflow, factor), factor)):
-        # First as the conversation's next request will be planned, so that its prefix is this one's; only where
-        # that would not fit by the upstream's own count, below it.
-        again = decide(shaping.request, conversation, shaping.policy, learned.limit, scale, memo, cap=cap)
-        if not again.plan.fits or again.plan.sent >= shaping.plan.sent:
-            continue
-        if cap is not None or (overflow.limit is not None and again.plan.sent * factor <= again.budget.usable):
-            return again
-    return None
+    def planned(factor: float, cap: int | None) -> Shaping | None:
+        again = decide(shaping.request, shaping.conversation, shaping.policy, learned.limit, factor, memo, cap=cap)
+        return again if again.plan.fits and again.plan.sent < shaping.plan.sent else None
+
+    counted = _counted(shaping, overflow)
+    if counted is None or overflow.limit is None:
+        return planned(learned.factor, _cap(shaping, overflow, learned.factor))
+    # As the conversation's next request will be planned, so that its prefix is this one's; only where that does
+    # not fit by the upstream's own count of this very conversation, by that count.
+    again = planned(learned.factor, None)
+    if again is not None and again.plan.sent * counted <= again.budget.usable:
+        return again
+    return planned(counted / _MARGIN, None)
 
 
 def _less_output(shaping: Shaping, overflow: Overflow) -> Shaping | None:
@@ -51,20 +52,18 @@ def _less_output(shaping: Shaping, overflow: Overflow) -> Shaping | None:
     return msgspec.structs.replace(shaping, max_tokens=room)
 
 
-def _counted(shaping: Shaping, overflow: Overflow) -> float:
-    """The upstream's own count over the estimate of what it counted; 0 where it gave none."""
+def _counted(shaping: Shaping, overflow: Overflow) -> float | None:
+    """The upstream's own count over the estimate of what it counted; None where it gave none."""
     counted = overflow.input_tokens or (overflow.actual if overflow.actual_kind == "input" else None)
     if counted is None or overflow.lower_bound or shaping.plan.sent <= 0:
-        return 0.0
+        return None
     return counted / shaping.plan.sent
 
 
 def _cap(shaping: Shaping, overflow: Overflow, factor: float) -> int:
-    """The most the next try may have, in the upstream's tokens."""
-    sent = round(shaping.plan.sent * factor)
+    """The most the next try may have, in the upstream's tokens, where it did not say how much was sent: an
+    estimate that said it fits is off by an unknown amount, so clearly less than what was sent."""
+    sent = int(shaping.plan.sent * factor * _STEP)
     if overflow.limit is None:
-        return int(sent * _STEP)
-    known = overflow.limit - min(shaping.budget.reserved, overflow.limit // 2)
-    # An estimate that said it fits although it did not is off by an unknown amount: go clearly below what was sent.
-    unsure = not _counted(shaping, overflow) and sent <= known
-    return int((sent * _STEP if unsure else known) * _MARGIN)
+        return sent
+    return min(sent, int((overflow.limit - min(shaping.budget.reserved, overflow.limit // 2)) * _MARGIN))
