@@ -1,7 +1,8 @@
 """`trimtab plan FILE`: what would be sent of a conversation, without sending it.
 
-Decides exactly as the server does for `POST /v1/context/plan` (same configuration, same code), and `--json`
-prints that answer. Nobody is called: limits come from the configuration, the environment and the table.
+Decides as a server does that has just started, for `POST /v1/context/plan` (same configuration, same code), and
+`--json` prints that answer. Nobody is called: limits come from the configuration, the environment and the table,
+the calibration from what is known of the model's family.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ import click
 from proxy.cli.config import config_options, settings_of
 
 if TYPE_CHECKING:
-    from proxy.context.plan import History
     from proxy.exchange.shape import Shaping
-    from proxy.limits import Limit
+    from proxy.limits import Limits
     from proxy.settings import Settings
-    from proxy.upstream.settings import UpstreamSettings
     from proxy.wire.chat import ChatRequest
 
 _GZIP = b"\x1f\x8b"
@@ -67,13 +66,13 @@ def plan(  # noqa: PLR0913  the options of a command
 
     settings = settings_of(config, upstream, need_upstream=False)
     request = read_request(_bytes(file), model=model, max_tokens=max_tokens)
-    conversation, shaping = decide_offline(request, settings, profile, context_size)
+    shaping = decide_offline(request, settings, profile, context_size)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report.explained(shaping, None)), indent=2))
         return
     from proxy.cli.plan_picture import show
 
-    show(conversation, shaping, rows)
+    show(shaping, rows)
 
 
 def read_request(data: bytes, *, model: str | None = None, max_tokens: int | None = None) -> ChatRequest:
@@ -102,10 +101,8 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
     return decode(msgspec.json.encode(fields | {k: v for k, v in given.items() if v is not None}))
 
 
-def decide_offline(
-    request: ChatRequest, settings: Settings, profile: str, context_size: int | None
-) -> tuple[History, Shaping]:
-    """What the server would decide for `request`, and the conversation as the planner sees it."""
+def decide_offline(request: ChatRequest, settings: Settings, profile: str, context_size: int | None) -> Shaping:
+    """What the server would decide for `request`, before it has learned anything from its upstreams."""
     from proxy.context.plan import history
     from proxy.context.views import Memo
     from proxy.exchange.policies import Policies, is_ours, managed
@@ -120,14 +117,16 @@ def decide_offline(
     policy, management = chosen.policy, request.context_management
     if management is not None and is_ours(management):
         policy = managed(policy, management)
-    memo = Memo()
+    memo, name = Memo(), to.name if to else ""
     conversation = history(request.messages, request.extras, memo)
-    limit = limit_of(settings, to, request.model, context_size)
-    return conversation, decide(request, conversation, policy, limit, 1.0, memo, cap=chosen.budget)
+    limits = _limits(settings, request.model, context_size)
+    limit, factor = limits.known(name, request.model), limits.factor(name, request.model)
+    shaping = decide(request, conversation, policy, limit, factor, memo, cap=chosen.budget)
+    return shaping if context_size is None else _said(shaping)
 
 
-def limit_of(settings: Settings, upstream: UpstreamSettings | None, model: str, context_size: int | None) -> Limit:
-    """What `model` takes, as far as it is known without asking anyone; `context_size` beats every source."""
+def _limits(settings: Settings, model: str, context_size: int | None) -> Limits:
+    """What models take, as far as it is known without asking anyone; `context_size` beats every source."""
     import msgspec
 
     from proxy.limits import Limits, ModelSettings, from_environment
@@ -138,9 +137,15 @@ def limit_of(settings: Settings, upstream: UpstreamSettings | None, model: str, 
         found = settings_for(configured, model)
         given = found[1] if found else ModelSettings()
         configured = {model: msgspec.structs.replace(given, context_size=context_size)}
-    limits = Limits(configured, settings=settings.limits, environment=from_environment(os.environ))
-    limit = limits.known(upstream.name if upstream else "", model)
-    return limit if context_size is None else msgspec.structs.replace(limit, detail="--context-size")
+    return Limits(configured, settings=settings.limits, environment=from_environment(os.environ))
+
+
+def _said(shaping: Shaping) -> Shaping:
+    """The same, its window's source named as the option it came from."""
+    import msgspec
+
+    limit = msgspec.structs.replace(shaping.limit, detail="--context-size")
+    return msgspec.structs.replace(shaping, limit=limit)
 
 
 def _bytes(file: str) -> bytes:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from proxy.cli.plan_rows import FATES, Fate, Item, Run, by_kind, items, runs
 from proxy.cli.terminal import ascii_only, open_console, printable
-from proxy.context.plan import History
 from proxy.exchange.shape import Shaping, refusal
 
 # One colour for a fate, everywhere.
@@ -33,10 +32,10 @@ _MESSAGE_CELLS = 52  # the most a row's messages take
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def show(conversation: History, shaping: Shaping, most_rows: int, console: Console | None = None) -> None:
+def show(shaping: Shaping, most_rows: int, console: Console | None = None) -> None:
     """Print the picture. `most_rows` bounds the list of messages."""
     out = console or open_console()
-    all_items = items(conversation.views, shaping.plan, shaping.counted)
+    all_items = items(shaping.conversation.views, shaping.plan, shaping.counted)
     out.print(_head(shaping), soft_wrap=False)
     out.print()
     for line in _bars(shaping, out):
@@ -44,10 +43,10 @@ def show(conversation: History, shaping: Shaping, most_rows: int, console: Conso
     out.print()
     out.print(_verdict(shaping))
     out.print()
-    out.print(_kinds(conversation, shaping, all_items, narrow=out.width < NARROW))
+    out.print(_kinds(shaping, all_items, narrow=out.width < NARROW))
     if shaping.plan.shaped:
         out.print()
-        out.print(_rows(runs(conversation.views, all_items, most_rows), out))
+        out.print(_rows(runs(shaping.conversation.views, all_items, most_rows), out))
 
 
 def _head(shaping: Shaping) -> Text:
@@ -57,6 +56,7 @@ def _head(shaping: Shaping) -> Text:
         (printable(shaping.request.model) or "no model named", "bold"),
         printable(f": window {budget.context_size:,} ({limit.source}{detail}), "),
         f"{budget.reserved:,} reserved for the answer, budget {budget.usable:,} tokens",
+        "" if shaping.factor == 1 else f", estimates times {shaping.factor:g} until its counts are known",
     )
 
 
@@ -108,7 +108,7 @@ def _verdict(shaping: Shaping) -> Text:
     return Text.assemble(("Shaped to fit: ", "bold green"), f"{saved:,} tokens less, {share:.0%}{observed}.")
 
 
-def _kinds(conversation: History, shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
+def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
     """Tokens and fates by kind of message."""
     kinds = by_kind(all_items)
     used = [fate for fate in FATES if any(run.fates[fate] for run in kinds.values())]
@@ -120,7 +120,7 @@ def _kinds(conversation: History, shaping: Shaping, all_items: list[Item], *, na
     for name, run in kinds.items():
         cells = [fates(run.fates)] if narrow else [_count(run.fates[fate], fate) for fate in used]
         table.add_row(name, f"{len(run.items):,}", f"{run.before:,}", f"{run.after:,}", *cells)
-    for name, before, after in _beside(conversation, shaping, sum(item.after for item in all_items)):
+    for name, before, after in _beside(shaping, sum(item.after for item in all_items)):
         table.add_row(name, "", f"{before:,}" if before else "", f"{after:,}")
     plan = shaping.plan
     table.add_section()
@@ -129,10 +129,10 @@ def _kinds(conversation: History, shaping: Shaping, all_items: list[Item], *, na
     return table
 
 
-def _beside(conversation: History, shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
+def _beside(shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
     """What is sent beside the messages' `messages` tokens: name, tokens before and after."""
     counted, plan = shaping.counted, shaping.plan
-    schemas, gap = counted(conversation.extras), counted(plan.gap.tokens) if plan.gap else 0
+    schemas, gap = counted(shaping.conversation.extras), counted(plan.gap.tokens) if plan.gap else 0
     if schemas:
         yield "tool schemas", schemas, schemas
     if gap:
