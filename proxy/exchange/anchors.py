@@ -23,6 +23,7 @@ from proxy.context.plan import History
 from proxy.context.policy import Policy
 from proxy.context.views import Memo
 from proxy.exchange.shape import Shaping
+from proxy.limits.calibration import believed
 
 # How far an estimate may be over the budget and still be doubted: its 95th percentile error over mixed
 # conversations (docs/calibration.md). Beyond, it is believed.
@@ -78,7 +79,7 @@ class Anchors:
     def remember(self, upstream: str, shaping: Shaping, tokens: int) -> None:
         """The upstream counted `tokens` for what was sent of this conversation."""
         plan, conversation = shaping.plan, shaping.conversation
-        if plan.sent <= 0 or not near(conversation, shaping.factor, shaping.budget.usable):
+        if believed(plan.sent, tokens) is None or not near(conversation, shaping.factor, shaping.budget.usable):
             return
         ratio = tokens / plan.sent
         anchor = Anchor(ratio, factor=shaping.factor) if plan.edits else Anchor(ratio, tokens=tokens)

@@ -9,8 +9,9 @@ from proxy.exchange.shape import Shaping, decide
 from proxy.limits import Limit
 from proxy.upstream.overflow import Overflow
 
-# How much smaller the next try is when the upstream named no number: enough to matter, most of the rest stays.
-_STEP = 0.75
+# Shares of what was sent that the next try may have, when the upstream did not say how much that was: an estimate
+# that said it fits is off by an unknown amount, so clearly less; but less by a little where no more can be given up.
+_STEPS = (0.75, 0.9, 0.97)
 _MARGIN = 0.98  # of a limit just learned: the estimate's own imprecision
 
 
@@ -32,7 +33,8 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
 
     counted = _counted(shaping, overflow)
     if counted is None or overflow.limit is None:
-        return planned(learned.factor, _cap(shaping, overflow, learned.factor))
+        caps = (_cap(shaping, overflow, int(shaping.plan.sent * learned.factor * step)) for step in _STEPS)
+        return next(filter(None, (planned(learned.factor, cap) for cap in caps)), None)
     # As the conversation's next request will be planned, so that its prefix is this one's; only where that does
     # not fit by the upstream's own count of this very conversation, by that count.
     again = planned(learned.factor, None)
@@ -60,10 +62,8 @@ def _counted(shaping: Shaping, overflow: Overflow) -> float | None:
     return counted / shaping.plan.sent
 
 
-def _cap(shaping: Shaping, overflow: Overflow, factor: float) -> int:
-    """The most the next try may have, in the upstream's tokens, where it did not say how much was sent: an
-    estimate that said it fits is off by an unknown amount, so clearly less than what was sent."""
-    sent = int(shaping.plan.sent * factor * _STEP)
+def _cap(shaping: Shaping, overflow: Overflow, sent: int) -> int:
+    """The most the next try may have, in the upstream's tokens: `sent`, and no more than the limit it named."""
     if overflow.limit is None:
         return sent
     return min(sent, int((overflow.limit - min(shaping.budget.reserved, overflow.limit // 2)) * _MARGIN))
