@@ -1,8 +1,8 @@
 """Request bodies: a recorded-like agent run of any size, always the same for the same arguments.
 
 An assistant says a line and calls a tool, the tool answers with code, a listing or JSON: about a kilobyte a message
-in the mean, which is what recorded runs have. `NONCE` stands in every message, so that a body can be made a
-conversation never seen before (a cold memo) by one replacement that leaves its size as it is.
+in the mean, which is what recorded runs have. One text in ten is not all ASCII. `NONCE` stands in every message, so
+that a body can be made a conversation never seen before (a cold memo) by one replacement that leaves its size.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _TEXT = (
     "the value of return import self config path error result list test request response client server index "
     "cache token context message window budget stream chunk header parse build deploy cluster node replica "
     "warning line file open read write close async await def class None True False 0x7f3a 404 200 3.14 "
-    "größer naïve 上下文 данные"
+    "context window budget"
 )
 _WORDS = _TEXT.split()
+_FOREIGN = [*_WORDS, "größer", "naïve", "上下文", "данные", "→", "✓"]
 _TOOLS = ("read_file", "run_tests", "search", "list_directory", "git_diff")
 
 
@@ -76,5 +77,5 @@ def _cycle(draw: random.Random, number: int, room: int) -> list[dict[str, Any]]:
 
 
 def _text(draw: random.Random, characters: int) -> str:
-    words = draw.choices(_WORDS, k=characters // 6 + 1)
+    words = draw.choices(_FOREIGN if draw.random() < 0.1 else _WORDS, k=characters // 6 + 1)
     return " ".join(word + "\n" * (i % 11 == 10) for i, word in enumerate(words))[:characters]

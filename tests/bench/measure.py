@@ -134,6 +134,8 @@ def streaming(servers: Sequence[Server], effort: Effort) -> dict[str, StreamCost
     """CPU of the server for each chunk of `STREAMS` concurrent streams, 50 events a second each."""
     body = bodies.body(FITS, 2 * KB, stream=True)
     runs: dict[str, list[load.Streams]] = {server.name: [] for server in servers}
+    for server in servers:
+        uvloop.run(load.streams(server, body, STREAMS // 4))
     for _ in range(effort.stream_rounds):
         for server in servers:
             runs[server.name].append(uvloop.run(load.streams(server, body, STREAMS)))

@@ -5,7 +5,7 @@
 One `asyncio.Protocol` on uvloop: it counts a body's bytes instead of keeping them and answers with bytes made
 beforehand, so that what is measured is what stands before it. A body with `"stream":true` in its first bytes gets a
 paced stream, one event each `PACE_S`; the header `x-bench-wait` holds an answer back for that many milliseconds.
-Usage is stated as a real model would state it: about a token for four bytes received.
+Usage is stated as a real model would state it, in streams when asked: about a token for four bytes received.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ _ANSWER = (
     b'{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,'
     b'"completion_tokens":2,"total_tokens":%d}}'
 )
+_USAGE = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],'
+    b'"usage":{"prompt_tokens":%d,"completion_tokens":250}}\n\n'
+)
+_START = 4096  # bytes of a body that are looked at
 _MISSING = b'{"error":{"message":"not here","type":"invalid_request_error","param":null,"code":null}}'
 
 
@@ -56,8 +61,8 @@ class Upstream(asyncio.Protocol):
             if not blank:
                 return
             self._begin(head.lower())
-        if len(self._start) < 256:
-            self._start += data[:256]
+        if len(self._start) < _START:
+            self._start += data[:_START]
         self._size += len(data)
         self._missing -= len(data)
         if data.endswith(b"0\r\n\r\n") if self._chunked else self._missing <= 0:
@@ -70,9 +75,9 @@ class Upstream(asyncio.Protocol):
 
     def _end(self) -> None:
         head, self._head = self._head, b""
-        if head.startswith(b"post") and b'"stream":true' in self._start.replace(b" ", b""):
+        if head.startswith(b"post") and b'"stream":true' in self._start:
             self._transport.write(_STREAM)
-            self._event(EVENTS)
+            self._event(EVENTS, _USAGE % (self._size // 4) if b'"include_usage":true' in self._start else b"")
             return
         wait = int(_value(head, b"x-bench-wait") or 0)
         if wait:
@@ -86,14 +91,16 @@ class Upstream(asyncio.Protocol):
         body = _ANSWER % (tokens, tokens + 2) if found else _MISSING
         self._transport.write(_HEAD % (200 if found else 404, len(body)) + body)
 
-    def _event(self, left: int) -> None:
+    def _event(self, left: int, usage: bytes) -> None:
+        """One event of a stream, and the next in a moment; after the last the usage, if there is one."""
         if self._transport.is_closing():
             return
-        if not left:
-            self._transport.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
-            return
-        self._transport.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
-        self._paced = asyncio.get_running_loop().call_later(PACE_S, self._event, left - 1)
+        if left:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
+            self._paced = asyncio.get_running_loop().call_later(PACE_S, self._event, left - 1, usage)
+        else:
+            end = usage + b"data: [DONE]\n\n"
+            self._transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(end), end))
 
 
 def _value(head: bytes, name: bytes) -> bytes:
