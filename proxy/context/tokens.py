@@ -117,55 +117,47 @@ def _class_table() -> bytes:
 
 _CLASS_DIGITS = _class_table()
 _PAIR_TABLE = bytes(weight for row in PAIR_WEIGHTS for weight in row)
+_ASCII = bytes(range(128))
 _HIGH_TABLE = bytes(128) + bytes(HIGH_WEIGHTS)
 _SCRIPT_TABLE = bytes(SCRIPT_WEIGHTS)
 
 
 def text_tokens(text: str) -> int:
     """Estimated o200k tokens of a decoded text: 0 for the empty one, else at least 1. Never raises; a lone
-    surrogate is a character like others. Linear in the length."""
-    if not text:
+    surrogate weighs as its three bytes. Linear in the length."""
+    return bytes_tokens(text.encode("utf-8", "surrogatepass"))
+
+
+def bytes_tokens(data: bytes) -> int:
+    """The same of UTF-8 bytes. Never raises: what is not UTF-8 weighs as bytes, and is no character."""
+    if not data:
         return 0
-    weight = _byte_weight(text.encode("utf-8", "surrogatepass"))
-    if not text.isascii():
-        weight += _script_weight(text)
+    if len(data) <= _BLOCK:
+        weight = _pairs_weight(data)
+    else:
+        # Each block reaches one byte into the next, so that the pair across the border counts too.
+        weight = sum(_pairs_weight(data[at : at + _BLOCK + 1]) for at in range(0, len(data), _BLOCK))
+    if not data.isascii():
+        weight += _high_weight(data.translate(None, _ASCII))
     # The first byte has no neighbour before it, so the pair that opens a word is missing: the 1 stands for it.
     return 1 + weight // SCALE
 
 
-def bytes_tokens(data: bytes) -> int:
-    """The same of UTF-8 bytes. Never raises: bytes that are not UTF-8 weigh as bytes, and are no character."""
-    if not data:
-        return 0
-    weight = _byte_weight(data)
-    if not data.isascii():
-        weight += _script_weight(data.decode("utf-8", "ignore"))
-    return 1 + weight // SCALE
-
-
-def _byte_weight(data: bytes) -> int:
-    if len(data) <= _BLOCK:
-        return _block_weight(data)
-    # Each block reaches one byte into the next, so that the pair across the border counts too.
-    return sum(_block_weight(data[at : at + _BLOCK + 1]) for at in range(0, len(data), _BLOCK))
-
-
-def _block_weight(block: bytes) -> int:
-    """1/64 tokens of at most `_BLOCK` + 1 bytes; the last of `_BLOCK` + 1 only as the end of a pair."""
+def _pairs_weight(block: bytes) -> int:
+    """1/64 tokens of the pairs of neighbours in at most `_BLOCK` + 1 bytes."""
     digits = block.translate(_CLASS_DIGITS)
     odd_end = len(digits) % 2
     even_pairs = unhexlify(digits[: len(digits) - odd_end])
     odd_pairs = unhexlify(digits[1 : len(digits) - 1 + odd_end])
     weight = adler32(even_pairs.translate(_PAIR_TABLE), 0) & 0xFFFF
-    weight += adler32(odd_pairs.translate(_PAIR_TABLE), 0) & 0xFFFF
-    if not block.isascii():
-        weight += _total(block[:_BLOCK].translate(_HIGH_TABLE))
-    return weight
+    return weight + (adler32(odd_pairs.translate(_PAIR_TABLE), 0) & 0xFFFF)
 
 
-def _script_weight(text: str) -> int:
-    """1/64 tokens of the characters by their blocks; the second of two bytes is the high one."""
-    return _total(text.encode("utf-16-le", "surrogatepass")[1::2].translate(_SCRIPT_TABLE))
+def _high_weight(high: bytes) -> int:
+    """1/64 tokens of a text's bytes above 0x7F: each by itself, and their characters by block, which is the
+    second byte of each little-endian UTF-16 unit."""
+    blocks = high.decode("utf-8", "ignore").encode("utf-16-le")[1::2]
+    return _total(high.translate(_HIGH_TABLE)) + _total(blocks.translate(_SCRIPT_TABLE))
 
 
 def _total(weights: bytes) -> int:
