@@ -40,6 +40,7 @@ class State:
         self.size = self.fixed = fixed  # `fixed`: tools, and from here on the system messages walked past
         self.sent = [view.tokens for view in views]
         self.edits: dict[int, Edit] = {}
+        self.moved: Stage | None = None  # the first stage that changed something at this boundary
         self.gone = bytearray(len(views))
         self.end = 0
         self.kept = 0  # messages sent from the frontier on, system messages apart
@@ -57,6 +58,7 @@ class State:
         # The frontier of clearing.
         self.results: list[int] = []
         self.cleared = 0  # results already considered for clearing
+        self.seen = 0  # results the model has answered to: one it never saw is not cleared
         self.uncut: list[int] = []  # oversized messages not truncated yet
         self.users: list[int] = []
         self.run: list[int] = []  # user messages of the run that is going on: its question and what came in between
@@ -66,6 +68,7 @@ class State:
 
     def advance(self, end: int) -> None:
         """Take in the messages up to `end`."""
+        self.moved = None
         for i in range(self.end, end):
             self.end = i + 1
             self._take(i, self.views[i])
@@ -82,6 +85,8 @@ class State:
             return self.remove(i, self.edits[home].stage, "its tool call was removed")
         if view.role == "user":
             self._take_user(i)
+        elif view.role == "assistant":
+            self.seen = len(self.results)
         elif view.is_result:
             self.results.append(i)
         if view.pinned:
@@ -189,6 +194,7 @@ class State:
         self.size += tokens - self.sent[i]
         self.sent[i] = tokens
         self.edits[i] = Edit(stage, i, self.views[i].tokens, tokens, reason, amount)
+        self.moved = self.moved or stage
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
         """Take a unit out, and with it the results of its calls that came late."""

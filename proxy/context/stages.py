@@ -56,20 +56,18 @@ def clear(state: State) -> None:
 
 def _protected_from(state: State) -> int:
     """Position in `state.results` of the first protected one: the newest that together fit `keep_share` of the
-    budget (or the number the request asked to keep), and always the newest."""
+    budget (or the number the request asked to keep), and always the newest and what the model has not seen yet."""
     results, keep = state.results, state.policy.keep_tool_uses
     while state.cleared < len(results) and state.gone[results[state.cleared]]:
         state.cleared += 1
     if keep is not None:
-        return max(state.cleared, len(results) - max(keep, 0))
+        return max(state.cleared, min(state.seen, len(results) - max(keep, 0)))
     room = state.budget * state.policy.shaping.keep_share
-    position = len(results) - 1
-    while position > state.cleared:
-        room -= state.sent[results[position]]
-        if room < state.sent[results[position - 1]]:
-            break
+    position = len(results)
+    while position > state.cleared and room >= state.sent[results[position - 1]]:
         position -= 1
-    return max(position, state.cleared)
+        room -= state.sent[results[position]]
+    return max(state.cleared, min(position, state.seen, len(results) - 1))
 
 
 def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:

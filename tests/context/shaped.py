@@ -1,0 +1,41 @@
+"""A plan in the words the tables use: what became of each message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proxy.context.edits import Plan
+from proxy.context.plan import history, plan
+from proxy.context.policy import Policy, ShapingSettings
+from proxy.context.replay import State
+from proxy.context.views import Memo
+
+
+def planned(raws: Sequence[bytes], policy: Policy, budget: int, extras: Sequence[bytes] = ()) -> Plan:
+    memo = Memo()
+    return plan(history(raws, extras, memo), policy, budget, memo)
+
+
+def policy(*, compaction: bool = False, **shaping: object) -> Policy:
+    return Policy(ShapingSettings(**shaping), compaction=compaction)  # type: ignore[arg-type]
+
+
+def tokens(raws: Sequence[bytes], extras: Sequence[bytes] = ()) -> int:
+    return history(raws, extras, Memo()).tokens
+
+
+def staged(found: Plan) -> dict[str, list[int]]:
+    """Indices of the messages of each stage that did something."""
+    out: dict[str, list[int]] = {}
+    for edit in found.edits:
+        out.setdefault(edit.stage, []).append(edit.index)
+    return out
+
+
+def walked(raws: Sequence[bytes], budget: int, held: Policy | None = None) -> State:
+    """The state at the end of a history, before any stage has run."""
+    memo = Memo()
+    state = State(raws, memo.views(raws), 0, held or Policy(), budget, memo)
+    state.advance(len(raws))
+    state.aim()
+    return state
