@@ -32,5 +32,7 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
     run(msgspec.structs.replace(settings, server=server), _say)
 
 
-def _say(url: str) -> None:
-    click.echo(f"trimtab listens on {url}/v1  (health: {url}/healthz/ready, metrics: {url}/metrics)", err=True)
+def _say(url: str, shared: str) -> None:
+    click.echo(
+        f"trimtab listens on {url}/v1  (health: {url}/healthz/ready, metrics: {url}/metrics)\n{shared}", err=True
+    )

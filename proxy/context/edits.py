@@ -66,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True):
     summary: tuple[Segment, ...] = ()
     ahead: tuple[Segment, ...] = ()
     breakdown: Breakdown | None = None
+    moved: Stage | None = None  # the stage that changed earlier messages at this very request: its prefix is new
     unpin: tuple[int, ...] = ()  # messages whose `pinned` mark is taken off before they are sent
     announce: int | None = None  # the system message that gets the announcement
 

@@ -68,6 +68,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         summary=tuple(state.segments[: state.standing]),
         ahead=_ahead(state),
         breakdown=_breakdown(state, conversation.extras),
+        moved=state.moved,
         unpin=tuple(i for i in unpin if not state.gone[i]),
         announce=announce,
     )

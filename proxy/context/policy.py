@@ -22,7 +22,7 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     truncate: Literal["when_over", "always"] = "when_over"
     clear_batch: Count = 4  # tool results cleared at a time
     keep_share: Share = 0.25  # the newest tool results within this share are never cleared
-    target: Share = 0.6  # low-water mark: how far down shaping goes once it has to
+    target: Share = 0.5  # low-water mark: how far down shaping goes once it has to
     pin_share: Share = 0.5  # the most that pinned messages may take
     keep_recent: Annotated[int, Meta(ge=0)] = 4  # newest messages that dropping and summarising leave alone
     segment_share: Share = 0.15  # size of one summarised segment

@@ -44,7 +44,7 @@ class Calls:
     async def chat(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes."""
         headers = to_upstream(
-            incoming.headers,
+            _traced(incoming, notes),
             upstream=upstream,
             content_length=len(body),
             body_changed=True,
@@ -52,7 +52,8 @@ class Calls:
             keep_credentials=not self._access.guarded,
         )
         notes.calling()
-        answer = await self._client.send(upstream, "POST", incoming.path, incoming.query, headers, body)
+        with notes.span.child("upstream"):
+            answer = await self._client.send(upstream, "POST", incoming.path, incoming.query, headers, body)
         notes.answered(answer.status, answer.retries)
         return await inspect(answer)
 
@@ -62,7 +63,7 @@ class Calls:
         notes.upstream = upstream.name
         has_body = incoming.method not in _BODILESS
         headers = to_upstream(
-            incoming.headers,
+            _traced(incoming, notes),
             upstream=upstream,
             content_length=None if has_body else 0,
             keep_credentials=not self._access.guarded,
@@ -112,6 +113,12 @@ class Calls:
                 return None
             encoding = next((v.decode("latin-1") for k, v in answer.headers if k.lower() == b"content-encoding"), "")
             return readable(raw, encoding, _ANSWER_LIMIT + ERROR_LIMIT)
+
+
+def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:
+    """The client's headers, with our own trace context in the place of theirs where traces are on."""
+    ours = {name.lower().encode(): value.encode() for name, value in notes.span.headers().items()}
+    return [*(pair for pair in incoming.headers if pair[0] not in ours), *ours.items()] if ours else incoming.headers
 
 
 class _Message(msgspec.Struct):

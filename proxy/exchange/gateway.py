@@ -35,7 +35,7 @@ from proxy.exchange.relay import Relay, Verdict
 from proxy.exchange.shape import Shaping, decide, outgoing, refusal, too_long
 from proxy.exchange.smaller import Learned, smaller
 from proxy.limits import Limits
-from proxy.telemetry import Outcome, Telemetry
+from proxy.telemetry import NO_TRACING, Outcome, Telemetry
 from proxy.upstream.overflow import Overflow
 from proxy.upstream.roles import summary_role
 from proxy.upstream.settings import UpstreamSettings
@@ -69,6 +69,10 @@ class Gateway:
         kind = "chat" if post and incoming.path == CHAT else "plan" if incoming.path == PLAN else "passthrough"
         notes = Notes(incoming.request_id, kind)  # type: ignore[arg-type]
         way = {"chat": self._chat, "plan": self._plan, "passthrough": self._passthrough}[kind]
+        if self._telemetry.trace is not NO_TRACING:
+            notes.span = self._telemetry.trace.start(
+                {k.decode("latin-1"): v.decode("latin-1") for k, v in incoming.headers}
+            )
         self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
@@ -88,7 +92,7 @@ class Gateway:
             notes.outcome = "failed"
         finally:
             self._telemetry.metrics.ended()
-            self._telemetry.observe(notes.record())
+            self._telemetry.observe(notes.record(), notes.span)
 
     async def turn_away(self, incoming: Incoming, downstream: Downstream, draining: bool) -> None:
         """Answer a request there is no room for."""
@@ -100,7 +104,8 @@ class Gateway:
     # -- chat completions ----------------------------------------------------------------------------------------
 
     async def _chat(self, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:
-        raw = await body.read()
+        with notes.waiting():
+            raw = await body.read()
         try:
             request = decode(raw)
         except Unreadable:
@@ -136,17 +141,20 @@ class Gateway:
         if is_ours(request.context_management):
             assert request.context_management is not None
             policy = managed(policy, request.context_management)
-        limit = await self._limits.limit_of(upstream.name, request.model, self._calls.fetching(credential(incoming)))
+        with notes.waiting():
+            ask = self._calls.fetching(credential(incoming))
+            limit = await self._limits.limit_of(upstream.name, request.model, ask)
         factor = self._limits.factor(upstream.name, request.model)
         began = perf_counter()
         try:
-            conversation = history(request.messages, request.extras, self._memo)
-            found = UNKNOWN
-            if near(conversation, factor, limit.context_size // 2):
-                found = self._anchors.find(upstream.name, request.model, conversation)
-                factor = factor_of(found, factor)
-            shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
-            shaping = as_it_is(shaping, found)
+            with notes.span.child("plan"):
+                conversation = history(request.messages, request.extras, self._memo)
+                found = UNKNOWN
+                if near(conversation, factor, limit.context_size // 2):
+                    found = self._anchors.find(upstream.name, request.model, conversation)
+                    factor = factor_of(found, factor)
+                shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
+                shaping = as_it_is(shaping, found)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._telemetry.log.bug(incoming.request_id, bug)
             notes.fail_open = "plan"
@@ -175,9 +183,7 @@ class Gateway:
         await self._relay(verdict, downstream, notes, shaping)
         self._observe(upstream, shaping, notes)
 
-    async def _send(
-        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes
-    ) -> Verdict:
+    async def _send(self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes) -> Verdict:
         """Fetch the summary the plan asks for, apply the plan, call the upstream."""
         summary = await self._summary(shaping, incoming, notes)
         request = shaping.request
@@ -201,7 +207,8 @@ class Gateway:
         if self._compaction is None:
             return None
         tenant = credential(incoming)
-        gathered = await self._compaction.gather(shaping, tenant)
+        with notes.waiting(), notes.span.child("summary"):
+            gathered = await self._compaction.gather(shaping, tenant)
         if shaping.plan.ahead:
             task = asyncio.create_task(self._compaction.prepare(shaping, tenant))
             self._after.add(task)

@@ -5,6 +5,8 @@ The only mutable thing that lives as long as a request. It never holds text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 from proxy.exchange import report
@@ -12,8 +14,10 @@ from proxy.exchange.compaction import NOTHING
 from proxy.exchange.shape import Shaping
 from proxy.limits import Prices as LimitPrices
 from proxy.telemetry import (
+    NO_TRACING,
     Edited,
     Exchange,
+    ExchangeSpan,
     Outcome,
     PathKind,
     Prices,
@@ -21,6 +25,8 @@ from proxy.telemetry import (
     Tokens,
     Usage,
 )
+
+NO_SPAN: ExchangeSpan = NO_TRACING.start({})
 
 
 class Notes:
@@ -40,11 +46,22 @@ class Notes:
         self.usage: Usage | None = None
         self.upstream_status: int | None = None
         self.shaping_s: float | None = None
+        self.waited = 0.0  # seconds that were not ours: for the client's body, a summary, the upstream's limits
+        self.span = NO_SPAN
         self.sent_at: float | None = None
         self.first_byte_at: float | None = None
         self.retries = 0
         self.overflow = False
         self.fail_open = self.error_code = ""
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Time spent waiting for someone else."""
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.waited += perf_counter() - began
 
     def planned(self, shaping: Shaping, seconds: float) -> None:
         self.shaping = shaping
@@ -81,12 +98,13 @@ class Notes:
             summary=self.gathered.result,
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
-            timing=Timing(now - self.began, self.shaping_s, (self.sent_at or now) - self.began, ttfb),
+            prefix_break=_moved(shaping) if shaping else "",
+            timing=Timing(now - self.began, self.shaping_s, (self.sent_at or now) - self.began - self.waited, ttfb),
             retries=self.retries,
             overflow=self.overflow,
             fail_open=self.fail_open,
             error_code=self.error_code,
-            prices=_prices(shaping.limit.prices) if shaping else None,
+            prices=prices(shaping.limit.prices) if shaping else None,
         )
 
 
@@ -101,6 +119,11 @@ def _tokens(shaping: Shaping) -> Tokens:
     )
 
 
+def _moved(shaping: Shaping) -> str:
+    """The stage that made this request's prefix a new one, in the words of the metrics."""
+    return {"inputs_cleared": "cleared", None: ""}.get(shaping.plan.moved, shaping.plan.moved or "")
+
+
 def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
     """Reported over estimated prompt tokens, after calibration."""
     if shaping is None or usage is None or usage.prompt <= 0 or shaping.plan.sent <= 0:
@@ -108,8 +131,8 @@ def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
     return usage.prompt / shaping.counted(shaping.plan.sent)
 
 
-def _prices(prices: LimitPrices | None) -> Prices | None:
-    if prices is None or prices.input is None:
+def prices(of: LimitPrices | None) -> Prices | None:
+    """A model's prices as telemetry has them; a cached token costs the full price where nothing else is known."""
+    if of is None or of.input is None:
         return None
-    cached = prices.input if prices.cache_read is None else prices.cache_read
-    return Prices(prices.input, prices.output or 0.0, cached)
+    return Prices(of.input, of.output or 0.0, of.input if of.cache_read is None else of.cache_read)

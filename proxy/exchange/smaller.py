@@ -27,6 +27,7 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
     fits, `max_tokens` is lowered and no history goes."""
     if (lowered := _less_output(shaping, overflow)) is not None:
         return lowered
+
     def planned(factor: float, cap: int | None) -> Shaping | None:
         again = decide(shaping.request, shaping.conversation, shaping.policy, learned.limit, factor, memo, cap=cap)
         return again if again.plan.fits and again.plan.sent < shaping.plan.sent else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import urlsplit
 
 import stamina
 
@@ -13,12 +14,14 @@ from proxy.exchange.access import Access
 from proxy.exchange.calls import Calls
 from proxy.exchange.compaction import Compaction
 from proxy.exchange.gateway import Gateway
+from proxy.exchange.notes import prices
 from proxy.exchange.policies import Policies
 from proxy.limits import Limits, from_environment
 from proxy.limits.events import Event
 from proxy.server.asgi import Front, Load
 from proxy.settings import Settings
 from proxy.summaries.prompts import load_prompts
+from proxy.summaries.redis import RedisStore
 from proxy.summaries.settings import CompactionSettings
 from proxy.summaries.stores import open_store
 from proxy.summaries.summariser import Summariser
@@ -41,6 +44,11 @@ class Parts:
         self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
         self.client = Client()
         self.store = open_store(settings.redis, settings.compaction or CompactionSettings(), self._redis_failed)
+        if isinstance(self.store, RedisStore):
+            store = self.store
+            scheme = urlsplit(settings.redis.url).scheme if settings.redis else ""
+            mode = "cluster" if "cluster" in scheme else "sentinel" if "sentinel" in scheme else "standalone"
+            self.telemetry.watch_redis(mode, lambda: store.answering)
         self.limits = Limits(
             settings.models,
             settings=settings.limits,
@@ -56,6 +64,14 @@ class Parts:
         self.gateway = Gateway(self.calls, self.limits, policies, self.telemetry, access, compaction or None)
         self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
         self.front = Front(self.gateway, self.load, server.max_body_mb * _MB)
+
+    async def start(self) -> str:
+        """Connect to the store, and say in a sentence what is shared with other replicas."""
+        if self.settings.redis is None:
+            return "no Redis is configured: summaries and learned limits stay in this process"
+        if await self.store.ping():
+            return "Redis answers: summaries and learned limits are shared"
+        return "Redis does not answer: an in-process store stands in until it does"
 
     async def aclose(self) -> None:
         """Finish or give up what goes on beside the requests, then close connections."""
@@ -75,9 +91,15 @@ class Parts:
 
     def _summary_made(self, call: SummaryCall) -> None:
         outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"
-        self.telemetry.background_run(
-            SummaryRun(call.model, outcome, call.seconds, call.tokens_in, call.tokens_out)  # type: ignore[arg-type]
+        run = SummaryRun(
+            call.model,
+            outcome,  # type: ignore[arg-type]
+            call.seconds,
+            call.tokens_in,
+            call.tokens_out,
+            prices(self.limits.known(self.calls.route(call.model).name, call.model).prices),
         )
+        self.telemetry.background_run(run)
 
     def _limits_said(self, event: Event) -> None:
         if event.kind == "factor_moved":

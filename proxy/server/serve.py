@@ -24,13 +24,14 @@ from proxy.settings import Settings, check_exposure
 _HEADER_BUFFER = 128 * 1024
 
 
-def serve(settings: Settings, ready: Callable[[str], None] = lambda url: None) -> None:
-    """Listen until a signal comes. `ready` is told the URL once the socket is bound. Raises ConfigError."""
+def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, shared: None) -> None:
+    """Listen until a signal comes. `ready` is told the URL, and what is shared with other replicas, once the server
+    listens. Raises ConfigError."""
     check_exposure(settings)
     uvloop.run(_serve(settings, ready))
 
 
-async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
     parts = Parts(settings)
     host, port = settings.server.host, settings.server.port
     server = Server(
@@ -50,7 +51,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     running = asyncio.ensure_future(server.serve())
-    ready(f"http://{host}:{port}")
+    ready(f"http://{host}:{port}", await parts.start())
     waiting = asyncio.ensure_future(stop.wait())
     await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
     if not running.done():

@@ -111,6 +111,11 @@ class RedisStore:
         task = self._start(lambda: self._client.ping())
         return not isinstance(await self._outcome(task, PROBE_S), _Failed)
 
+    @property
+    def answering(self) -> bool:
+        """Whether Redis is used at this moment: false while it is left alone after failures."""
+        return self._breaker.closed
+
     async def aclose(self) -> None:
         for task in self._running:
             task.cancel()
