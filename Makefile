@@ -25,10 +25,26 @@ check: .venv/dev ## lint, format, types, import contracts, lock files
 bench: .venv/dev ## benchmarks against baselines of the same run
 	$(BIN)/python -m tests.bench $(ARGS)
 
+e2e: .venv/dev ## real SDKs and coding agents through the proxy (installs them beside, in a cache)
+	$(BIN)/python -m tests.e2e.install
+	$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+soak: .venv/dev ## twenty minutes of mixed load with faults: make soak ARGS="--minutes 20"
+	$(BIN)/python -m tests.soak $(ARGS)
+
+deploy-check: .venv/dev ## chart, dashboard, alerts, image recipe, each with the real tool
+	tests/deploy/tools.sh
+	$(BIN)/python -m tests.deploy $(ARGS)
+
+image-test: ## build the image and run it, with a Docker engine
+	tests/deploy/image_test.sh
+
 lock: .venv/dev ## renew the lock files from pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile $(LOCK) --extra demo pyproject.toml -o requirements-demo.lock
 	$(BIN)/uv pip compile $(LOCK) --extra demo --extra otel --group dev pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile $(LOCK) --extra otel --no-emit-package faker --no-emit-package polyfactory pyproject.toml -o requirements-image.lock
+	echo hatchling | $(BIN)/uv pip compile $(LOCK) - -o requirements-build.lock
 LOCK := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11
 
 .venv/bin/python:
@@ -45,4 +61,4 @@ LOCK := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-link
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-.PHONY: help demo run test check bench lock
+.PHONY: help demo run test check bench e2e soak deploy-check image-test lock
