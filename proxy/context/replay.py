@@ -174,8 +174,10 @@ class State:
         """Set the low-water mark for this boundary: what stays anyway, and `target` of the room above it.
 
         Measured from what stays, because a share of the whole budget lies below a large system prompt or task,
-        and shaping would then take everything else at every step.
+        and shaping would then take everything else at every step. A note that had to be given up is tried again.
         """
+        if self.freed >= NOTE_TOKENS:
+            self.open_gap(NOTE_TOKENS)
         stays = sum(self.unit_size(u) for u in self.pins()) + self.fixed
         self.target = stays + int(max(0, self.budget - stays) * self.policy.shaping.target)
 
