@@ -9,12 +9,9 @@ Every request ends in observe, also one that failed, was refused or was abandone
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
 
 import msgspec
 
-from proxy.context.plan import history
-from proxy.context.views import Memo
 from proxy.errors import (
     ConversationTooLong,
     InvalidRequest,
@@ -25,16 +22,13 @@ from proxy.errors import (
 )
 from proxy.exchange import report
 from proxy.exchange.access import Access, credential
-from proxy.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
 from proxy.exchange.calls import CHAT, Calls
 from proxy.exchange.compaction import Compaction
+from proxy.exchange.decider import Decider
 from proxy.exchange.incoming import Body, ClientGone, Downstream, Headers, Incoming
 from proxy.exchange.notes import Notes
-from proxy.exchange.policies import Policies, is_ours, managed
 from proxy.exchange.relay import Relay, Verdict
-from proxy.exchange.shape import Shaping, decide, outgoing, refusal, too_long
-from proxy.exchange.smaller import Learned, smaller
-from proxy.limits import Limits
+from proxy.exchange.shape import Shaping, outgoing, refusal, too_long
 from proxy.telemetry import NO_TRACING, Outcome, Telemetry
 from proxy.upstream.overflow import Overflow
 from proxy.upstream.roles import summary_role
@@ -51,16 +45,13 @@ class Gateway:
     def __init__(
         self,
         calls: Calls,
-        limits: Limits,
-        policies: Policies,
+        decider: Decider,
         telemetry: Telemetry,
         access: Access,
         compaction: Compaction | None = None,
     ) -> None:
-        self._calls, self._limits, self._policies = calls, limits, policies
-        self._telemetry, self._access, self._compaction = telemetry, access, compaction
-        self._memo = Memo()
-        self._anchors = Anchors()
+        self._calls, self._decider, self._telemetry = calls, decider, telemetry
+        self._access, self._compaction = access, compaction
         self._after: set[asyncio.Task[bool]] = set()
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
@@ -116,7 +107,8 @@ class Gateway:
         if incoming.flag(b"x-trimtab-bypass"):
             await self._forward_unshaped("bypassed", upstream, incoming, raw, downstream, notes)
             return
-        shaping = await self._shape(request, upstream, incoming, notes)
+        notes.upstream = upstream.name
+        shaping = await self._decide(request, upstream, incoming, notes)
         if shaping is None:
             await self._forward_unshaped("passed", upstream, incoming, raw, downstream, notes)
         elif incoming.flag(b"x-trimtab-observe") or shaping.policy.shaping.mode == "observe":
@@ -128,50 +120,29 @@ class Gateway:
         else:
             await self._forward(upstream, incoming, shaping, downstream, notes)
 
-    async def _shape(
+    async def _decide(
         self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
     ) -> Shaping | None:
         """Plan the request. A bug in planning is logged and gives None: the client's own bytes go on."""
-        notes.upstream = upstream.name
-        strict = summary_role(upstream, request.model) == "user"
-        profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
-        chosen = self._policies.choose(profile, hint, request.has_tools, strict)
-        notes.profile, notes.hint = chosen.profile, chosen.hint
-        policy = chosen.policy
-        if is_ours(request.context_management):
-            assert request.context_management is not None
-            policy = managed(policy, request.context_management)
-        with notes.waiting():
-            ask = self._calls.fetching(credential(incoming))
-            limit = await self._limits.limit_of(upstream.name, request.model, ask)
-        factor = self._limits.factor(upstream.name, request.model)
-        began = perf_counter()
         try:
-            with notes.span.child("plan"):
-                conversation = history(request.messages, request.extras, self._memo)
-                found = UNKNOWN
-                if near(conversation, factor, limit.context_size // 2):
-                    found = self._anchors.find(upstream.name, request.model, conversation)
-                    factor = factor_of(found, factor)
-                shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
-                shaping = as_it_is(shaping, found)
+            return await self._decider.decide(request, upstream, incoming, notes)
+        except TrimtabError:
+            raise
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._telemetry.log.bug(incoming.request_id, bug)
             notes.fail_open = "plan"
             return None
-        notes.planned(shaping, perf_counter() - began)
-        return shaping
 
     async def _forward(
         self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
     ) -> None:
-        """Send what was decided; on an overflow once more, smaller; relay the answer; then look ahead."""
+        """Send what was decided; on an overflow once more, smaller; relay the answer; learn from it."""
         notes.outcome = "shaped" if shaping.plan.shaped else "passed"
         verdict = await self._send(upstream, incoming, shaping, notes)
         if verdict.overflow is not None:
             notes.overflow = True
             await verdict.answer.aclose()
-            again = smaller(shaping, verdict.overflow, self._learned(upstream, shaping, verdict.overflow), self._memo)
+            again = self._decider.again(shaping, upstream, verdict.overflow)
             if again is None:
                 raise _overflowed(shaping, verdict.overflow)
             notes.planned(again, 0.0)
@@ -181,24 +152,19 @@ class Gateway:
                 await verdict.answer.aclose()
                 raise _overflowed(shaping, verdict.overflow)
         await self._relay(verdict, downstream, notes, shaping)
-        self._observe(upstream, shaping, notes)
+        if notes.usage is not None:
+            self._decider.observe(shaping, upstream, notes.usage.prompt)
 
     async def _send(self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes) -> Verdict:
         """Fetch the summary the plan asks for, apply the plan, call the upstream."""
         summary = await self._summary(shaping, incoming, notes)
-        request = shaping.request
-        notes.asked_usage = (
-            request.stream
-            and not request.usage_asked
-            and self._limits.asks_usage(upstream.name, request.model, shaping.plan.sent)
-        )
-        body = outgoing(
-            shaping,
-            summary,
-            summary_role(upstream, request.model),
-            ask_usage=notes.asked_usage,
-            ours=is_ours(request.context_management),
-        )
+        notes.asked_usage = self._decider.asks_usage(upstream, shaping)
+        role = summary_role(upstream, shaping.request.model)
+        try:
+            body = outgoing(shaping, summary, role, ask_usage=notes.asked_usage)
+        except Exception as bug:  # noqa: BLE001  see the module's rule
+            self._telemetry.log.bug(incoming.request_id, bug)
+            notes.fail_open, body = "apply", shaping.request.body
         return await self._calls.chat(upstream, incoming, body, notes)
 
     async def _summary(self, shaping: Shaping, incoming: Incoming, notes: Notes) -> str | None:
@@ -217,23 +183,6 @@ class Gateway:
         if gathered.result == "none" and shaping.plan.ahead:
             notes.gathered = msgspec.structs.replace(gathered, result="background")
         return gathered.text
-
-    def _learned(self, upstream: UpstreamSettings, shaping: Shaping, overflow: Overflow) -> Learned:
-        """What is known of the model after what an overflow said of it."""
-        name, model = upstream.name, shaping.request.model
-        if overflow.calibrates is not None:
-            self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
-            self._anchors.remember(name, shaping, overflow.calibrates)
-        if overflow.limit is not None:
-            self._limits.learn(name, model, overflow.limit)
-        return Learned(self._limits.known(name, model), self._limits.factor(name, model))
-
-    def _observe(self, upstream: UpstreamSettings, shaping: Shaping, notes: Notes) -> None:
-        """Learn from the usage of the answer."""
-        if notes.usage is None:
-            return
-        self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, notes.usage.prompt)
-        self._anchors.remember(upstream.name, shaping, notes.usage.prompt)
 
     async def _forward_unshaped(
         self,
@@ -263,8 +212,8 @@ class Gateway:
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
         upstream = self._calls.route(request.model)
-        notes.model = request.model
-        shaping = await self._shape(request, upstream, incoming, notes)
+        notes.model, notes.upstream = request.model, upstream.name
+        shaping = await self._decide(request, upstream, incoming, notes)
         if shaping is None:
             raise UpstreamError("This request could not be planned; the log has the place.")
         notes.outcome = "planned"

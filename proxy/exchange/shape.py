@@ -13,6 +13,7 @@ from proxy.context.plan import History, plan
 from proxy.context.policy import Policy
 from proxy.context.views import Memo
 from proxy.errors import ConversationTooLong
+from proxy.exchange.policies import is_ours
 from proxy.limits import Budget, Limit, lowered_max_tokens, usable
 from proxy.wire.chat import ChatRequest, render
 
@@ -95,18 +96,16 @@ def too_long(shaping: Shaping, breakdown: Breakdown | None = None, **reported: o
     )
 
 
-def outgoing(shaping: Shaping, summary: str | None, role: str, *, ask_usage: bool, ours: bool) -> bytes:
-    """The body to send: the very bytes received when nothing has to change.
-
-    `ours`: the request's `context_management` was for this proxy and is taken out.
-    """
+def outgoing(shaping: Shaping, summary: str | None, role: str, *, ask_usage: bool) -> bytes:
+    """The body to send: the very bytes received when nothing has to change. A `context_management` that was for
+    this proxy is taken out."""
     request = shaping.request
     changes: dict[str, object] = {}
     if shaping.max_tokens is not None:
         changes.update(_lowered(request, shaping.max_tokens))
     if ask_usage:
         changes["stream_options"] = {**(request.stream_options or {}), "include_usage": True}
-    if ours:
+    if is_ours(request.context_management):
         changes["context_management"] = None
     if not shaping.plan.changes and not changes:
         return request.body

@@ -13,6 +13,7 @@ from proxy import __version__
 from proxy.exchange.access import Access
 from proxy.exchange.calls import Calls
 from proxy.exchange.compaction import Compaction
+from proxy.exchange.decider import Decider
 from proxy.exchange.gateway import Gateway
 from proxy.exchange.notes import prices
 from proxy.exchange.policies import Policies
@@ -61,7 +62,8 @@ class Parts:
         self.summariser = self._summariser()
         compaction = settings.compaction and self.summariser and Compaction(settings.compaction, self.summariser)
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
-        self.gateway = Gateway(self.calls, self.limits, policies, self.telemetry, access, compaction or None)
+        decider = Decider(self.limits, policies, self.calls)
+        self.gateway = Gateway(self.calls, decider, self.telemetry, access, compaction or None)
         self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
         self.front = Front(self.gateway, self.load, server.max_body_mb * _MB)
 

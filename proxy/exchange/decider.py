@@ -1,0 +1,93 @@
+"""Deciding for one request, with everything that is known of its model and its conversation; and learning from what
+the upstream then says of them.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from proxy.context.plan import history
+from proxy.context.policy import Policy
+from proxy.context.views import Memo
+from proxy.exchange.access import credential
+from proxy.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
+from proxy.exchange.calls import Calls
+from proxy.exchange.incoming import Incoming
+from proxy.exchange.notes import Notes
+from proxy.exchange.policies import Chosen, Policies, is_ours, managed
+from proxy.exchange.shape import Shaping, decide
+from proxy.exchange.smaller import Learned, smaller
+from proxy.limits import Limit, Limits
+from proxy.upstream.overflow import Overflow
+from proxy.upstream.roles import summary_role
+from proxy.upstream.settings import UpstreamSettings
+from proxy.wire.chat import ChatRequest
+
+
+class Decider:
+    """Limits, policies, and what was counted before: one per process."""
+
+    def __init__(self, limits: Limits, policies: Policies, calls: Calls) -> None:
+        self._limits, self._policies, self._calls = limits, policies, calls
+        self._memo = Memo()
+        self._anchors = Anchors()
+
+    async def decide(
+        self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
+    ) -> Shaping:
+        """What to do with a request. Raises InvalidRequest for a profile, hint or `context_management` that is
+        none. Waits at most once for an upstream's limits, shortly."""
+        chosen = self._chosen(request, upstream, incoming)
+        notes.profile, notes.hint = chosen.profile, chosen.hint
+        with notes.waiting():
+            ask = self._calls.fetching(credential(incoming))
+            limit = await self._limits.limit_of(upstream.name, request.model, ask)
+        began = perf_counter()
+        with notes.span.child("plan"):
+            shaping = self._planned(request, upstream.name, chosen, limit)
+        notes.planned(shaping, perf_counter() - began)
+        return shaping
+
+    def _chosen(self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
+        strict = summary_role(upstream, request.model) == "user"
+        profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
+        return self._policies.choose(profile, hint, request.has_tools, strict)
+
+    def _planned(self, request: ChatRequest, upstream: str, chosen: Chosen, limit: Limit) -> Shaping:
+        factor = self._limits.factor(upstream, request.model)
+        conversation = history(request.messages, request.extras, self._memo)
+        found = UNKNOWN
+        if near(conversation, factor, limit.context_size // 2):
+            found = self._anchors.find(upstream, request.model, conversation)
+            factor = factor_of(found, factor)
+        policy = _policy(request, chosen)
+        shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
+        return as_it_is(shaping, found)
+
+    def asks_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
+        """Whether a stream whose client did not ask for its usage is to be asked for it."""
+        request = shaping.request
+        if not request.stream or request.usage_asked:
+            return False
+        return self._limits.asks_usage(upstream.name, request.model, shaping.plan.sent)
+
+    def again(self, shaping: Shaping, upstream: UpstreamSettings, overflow: Overflow) -> Shaping | None:
+        """Learn from an overflow, and decide on the one smaller try; None when nothing smaller can be sent."""
+        name, model = upstream.name, shaping.request.model
+        if overflow.calibrates is not None:
+            self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
+            self._anchors.remember(name, shaping, overflow.calibrates)
+        if overflow.limit is not None:
+            self._limits.learn(name, model, overflow.limit)
+        learned = Learned(self._limits.known(name, model), self._limits.factor(name, model))
+        return smaller(shaping, overflow, learned, self._memo)
+
+    def observe(self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int) -> None:
+        """Learn from the usage of an answer."""
+        self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, prompt_tokens)
+        self._anchors.remember(upstream.name, shaping, prompt_tokens)
+
+
+def _policy(request: ChatRequest, chosen: Chosen) -> Policy:
+    management = request.context_management
+    return managed(chosen.policy, management) if management is not None and is_ours(management) else chosen.policy
