@@ -29,14 +29,14 @@ UNKNOWN_AUDIO: Final = 300
 """Tokens of audio given by reference: half a minute."""
 
 PDF_BYTES_PER_TOKEN: Final = 50
-"""A page of a text PDF is some 50 to 100 kB and 1,500 to 3,000 tokens with its picture, says Anthropic's
-guide on PDFs (which counts both, as OpenAI does)."""
+"""Anthropic's guide on PDFs says 1,500 to 3,000 tokens a page; that a page takes some 75 to 150 kB is assumed,
+not measured."""
 
 UNKNOWN_FILE: Final = 2_000
 """Tokens of a file given by its id or URL: one such page."""
 
 VIDEO_BYTES_PER_TOKEN: Final = 400
-"""Google's guide on video says 300 tokens a second; 1 Mbit/s is 125,000 bytes a second."""
+"""Google's guide on video says about 300 tokens a second; 1 Mbit/s, 125,000 bytes a second, is assumed."""
 
 UNKNOWN_VIDEO: Final = 3_000
 """Tokens of a film given by its URL: ten seconds."""
