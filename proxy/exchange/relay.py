@@ -6,6 +6,7 @@ because an overflow found there can still be mended by a smaller request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
@@ -41,7 +42,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 async def inspect(answer: Answer) -> Verdict:
     """Read as much of an answer as it takes to know whether it is an overflow. Raises what the answer raises."""
-    kind, encoding = _header(answer, b"content-type"), _header(answer, b"content-encoding")
+    fields = {name.lower(): value for name, value in answer.headers}
+    kind, encoding = (_value(fields, name) for name in (b"content-type", b"content-encoding"))
     if answer.status >= 400:
         raw = await answer.read(ERROR_LIMIT)
         found = classify(answer.status, readable(raw, encoding, ERROR_LIMIT))
@@ -72,8 +74,8 @@ def readable(raw: bytes, encoding: str, limit: int) -> bytes:
         return b""
 
 
-def _header(answer: Answer, name: bytes) -> str:
-    return next((v.decode("latin-1").strip().lower() for k, v in answer.headers if k.lower() == name), "")
+def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:
+    return fields.get(name, b"").decode("latin-1").strip().lower()
 
 
 class Relay:
@@ -151,13 +153,15 @@ class Relay:
 
     async def _untouched(self) -> None:
         """Every byte as it came; the tap reads beside."""
-        write, feed = self._down.write, self._tap.feed
+        write, tap = self._down.write, self._tap
         unpacked = decoder(self._verdict.encoding, _STREAM_LIMIT) if self._verdict.encoding else None
         async for chunk in self._verdict.answer.chunks():
             await write(chunk)
-            for data in feed(_decoded(unpacked, chunk)):
+            if unpacked is None and tap.idle and _uneventful(chunk):
+                continue
+            for data in tap.feed(_decoded(unpacked, chunk)):
                 self._observe(data)
-        for data in self._tap.flush():
+        for data in tap.flush():
             self._observe(data)
 
     async def _edited(self) -> None:
@@ -210,11 +214,10 @@ class Relay:
         answer = self._verdict.answer
         changed = content_length is not None and self._tells_edits and not self._verdict.encoding
         headers = to_client(answer.headers, body_changed=changed)
+        if content_length is not None or self._verdict.stream:
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
         if content_length is not None:
-            headers = [pair for pair in headers if pair[0] != b"content-length"]
             headers.append((b"content-length", b"%d" % content_length))
-        elif self._verdict.stream:
-            headers = [pair for pair in headers if pair[0] != b"content-length"]
         if not any(name == b"x-request-id" for name, _ in headers):
             headers.append((b"x-request-id", self._notes.request_id.encode("latin-1", "replace")))
         if self._shaping is not None:
@@ -235,6 +238,16 @@ def _only_usage(data: bytes) -> bool:
         return not msgspec.json.decode(data, type=_Chunk).choices
     except msgspec.DecodeError:
         return False
+
+
+def _uneventful(chunk: bytes) -> bool:
+    """Whether a chunk is whole events, none of which tells anything `Relay._observe` would hear: most are."""
+    return (
+        chunk.endswith(b"\n\n")
+        and b'usage"' not in chunk
+        and b'"error"' not in chunk
+        and b"response.failed" not in chunk
+    )
 
 
 def _decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:

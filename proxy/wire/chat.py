@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -65,8 +66,7 @@ class _Head(msgspec.Struct):
     context_management: Raw = Raw()
 
 
-_NULL = (b"", b"null", b"[]")
-_EXTRAS = ("tools", "functions", "response_format", "tool_choice", "prediction")
+_extras = attrgetter("tools", "functions", "response_format", "tool_choice", "prediction")
 _head = msgspec.json.Decoder(_Head)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
@@ -103,11 +103,16 @@ def _request(body: bytes, source: bytes, head: _Head) -> ChatRequest:
         model=head.model,
         stream=bool(head.stream),
         max_tokens=max(limits, default=None),
-        extras=tuple(raw for name in _EXTRAS if bytes(raw := getattr(head, name)) not in _NULL),
-        has_tools=bytes(head.tools) not in _NULL or bytes(head.functions) not in _NULL,
+        extras=tuple([raw for raw in _extras(head) if _says(raw)]),
+        has_tools=_says(head.tools) or _says(head.functions),
         stream_options=head.stream_options,
-        context_management=management if bytes(management) not in _NULL else None,
+        context_management=management if _says(management) else None,
     )
+
+
+def _says(raw: Raw) -> bool:
+    """Whether a field is there with something in it; the bytes are looked at only where they can be null or []."""
+    return len(raw) > 4 or bytes(raw) not in (b"", b"null", b"[]")
 
 
 def _leniently(source: bytes) -> _Head:

@@ -91,6 +91,11 @@ class Tap:
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._editor = Editor(limit)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no incomplete event is held: a chunk of whole events may then be left out of `feed`."""
+        return not self._editor._held
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """The `data` of the events that this chunk completes."""
         editor = self._editor

@@ -53,7 +53,8 @@ def observe(data: bytes) -> Seen:
 
 def usage_of(data: bytes) -> Usage | None:
     """The usage in a JSON body or in the `data` of one event, None if it has none. Never raises."""
-    return observe(data).usage if b'"usage"' in data else None
+    told = _decoded(_whole, data) if b'"usage"' in data and _TELLS.search(data) else None
+    return None if told is None else _usage(told)
 
 
 class _Groq(msgspec.Struct):
