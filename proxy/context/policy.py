@@ -20,7 +20,7 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_message_chars: Count = 50_000  # characters of text in one message
     truncate: Literal["when_over", "always"] = "when_over"
-    clear_batch: Count = 4  # tool results cleared at a time
+    clear_batch: Count = 2  # tool results cleared at a time
     keep_share: Share = 0.25  # the newest tool results within this share are never cleared
     target: Share = 0.5  # low-water mark: how far down shaping goes once it has to
     pin_share: Share = 0.5  # the most that pinned messages may take
