@@ -81,7 +81,7 @@ class Calibration(msgspec.Struct, frozen=True):
     @property
     def largest(self) -> int:
         """The largest recent request, in estimated tokens."""
-        return max(size for _, size in self.seen)
+        return max([size for _, size in self.seen])
 
 
 def believed(estimated: int, actual: object) -> int | None:
@@ -112,8 +112,9 @@ def observe(state: Calibration | None, estimated: int, actual: int, *, refused: 
 
 def _applied(state: Calibration) -> Calibration:
     """The state with its factor moved, if the target has left the band."""
-    band = CALM if state.coherent else MIXED
-    target = (state.follow if state.coherent else _quantile(state.seen)) + MARGIN
+    coherent = state.coherent
+    band = CALM if coherent else MIXED
+    target = (state.follow if coherent else _quantile(state.seen)) + MARGIN
     distance = target - state.step * _STEP
     if distance > band.above:
         return _moved(state, target)
