@@ -6,13 +6,15 @@ where its request goes, and a key the operator configured stands in its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 
 from proxy.errors import TrimtabError, UpstreamError
-from proxy.exchange.access import Access
+from proxy.exchange import models
+from proxy.exchange.access import Access, credential
 from proxy.exchange.incoming import Body, Incoming
 from proxy.exchange.notes import Notes
 from proxy.exchange.relay import ERROR_LIMIT, Verdict, inspect, readable
@@ -26,6 +28,7 @@ from proxy.wire.usage import usage_of
 
 CHAT = "/v1/chat/completions"
 _ANSWER_LIMIT = 4 << 20  # bytes of an answer to a call of our own
+_LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 _JSON = (b"content-type", b"application/json")
 
@@ -58,21 +61,55 @@ class Calls:
         return await inspect(answer)
 
     async def passthrough(self, incoming: Incoming, body: Body, notes: Notes) -> Verdict:
-        """Send any other request on, its body as it comes."""
-        upstream = self._upstreams[0]
+        """Send any other request on, its body as it comes. Only where there are several upstreams a JSON body is
+        read first: the model it names says which. Raises UnknownModel, and what reading a body raises."""
+        content = await self._content(incoming, body, notes)
+        read = content if isinstance(content, bytes) else None
+        upstream = self._upstream_of(incoming, read or b"")
         notes.upstream = upstream.name
-        has_body = incoming.method not in _BODILESS
         headers = to_upstream(
             _traced(incoming, notes),
             upstream=upstream,
-            content_length=None if has_body else 0,
+            content_length=None if read is None else len(read),
+            body_changed=read is not None and bool(incoming.header(b"content-encoding")),
             keep_credentials=not self._access.guarded,
         )
         notes.calling()
-        content = body.chunks() if has_body else b""
         answer = await self._client.send(upstream, incoming.method, incoming.path, incoming.query, headers, content)
         notes.answered(answer.status, answer.retries)
         return Verdict(answer)
+
+    async def _content(self, incoming: Incoming, body: Body, notes: Notes) -> bytes | AsyncIterator[bytes]:
+        if incoming.method in _BODILESS:
+            return b""
+        if len(self._upstreams) == 1 or not models.may_name(incoming):
+            return body.chunks()
+        with notes.waiting():
+            return await body.read()
+
+    def _upstream_of(self, incoming: Incoming, body: bytes) -> UpstreamSettings:
+        """Where a request outside chat goes; what names no model goes to the first."""
+        return self.route(models.named(incoming, body) if len(self._upstreams) > 1 else None)
+
+    async def listing(self, incoming: Incoming) -> bytes | None:
+        """The models of all upstreams as one list; None where there is but one upstream, or none of them lists any:
+        then the request is passed on like any other. A client's key goes to the first upstream alone, as it would
+        have without the others."""
+        several = len(self._upstreams) > 1 and incoming.method == "GET" and incoming.path == models.LIST
+        if not several:
+            return None
+        keys = [credential(incoming)] + [b""] * (len(self._upstreams) - 1)
+        got = await asyncio.gather(*map(self._listed, self._upstreams, keys))
+        if not any(got):
+            return None
+        return models.merged(zip(self._upstreams, got, strict=True), self._upstreams)
+
+    async def _listed(self, upstream: UpstreamSettings, key: bytes) -> bytes | None:
+        try:
+            async with asyncio.timeout(_LISTING_S):
+                return await self._ask(upstream, "GET", models.LIST, b"", key)
+        except (TrimtabError, TimeoutError):
+            return None
 
     def fetching(self, credential: bytes) -> Fetch:
         """What discovery asks an upstream with: in the name of the client whose request made it necessary."""

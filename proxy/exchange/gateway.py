@@ -222,6 +222,9 @@ class Gateway:
 
     async def _passthrough(self, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:
         notes.outcome = "passed"
+        if (listing := await self._calls.listing(incoming)) is not None:
+            await self._reply(200, listing, downstream, notes)
+            return
         await self._relay(await self._calls.passthrough(incoming, body, notes), downstream, notes, None)
 
     async def _reply(self, status: int, body: bytes, downstream: Downstream, notes: Notes) -> None:
