@@ -8,6 +8,7 @@ the conversation or a key.
     │   ├── InvalidRequest          400  not JSON, wrong types
     │   ├── Unauthorized            401  client key missing or unknown
     │   ├── UnknownModel            404  no upstream takes this model
+    │   ├── UploadTimeout           408  the body stopped coming
     │   ├── BodyTooLarge            413
     │   ├── UnknownEncoding         415  a content-encoding we cannot undo
     │   └── ConversationTooLong     400  system prompt, tools and current question alone do not fit
@@ -59,6 +60,11 @@ class Unauthorized(RequestError):
 class UnknownModel(RequestError):
     status = 404
     code = "model_not_found"
+
+
+class UploadTimeout(RequestError):
+    status = 408
+    code = "request_timeout"
 
 
 class BodyTooLarge(RequestError):

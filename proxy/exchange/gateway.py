@@ -9,6 +9,8 @@ Every request ends in observe, also one that failed, was refused or was abandone
 from __future__ import annotations
 
 import asyncio
+import re
+from urllib.parse import unquote
 
 import msgspec
 
@@ -57,7 +59,8 @@ class Gateway:
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
         """Answer one request. Raises nothing but CancelledError, when the client has gone."""
         post = incoming.method == "POST"
-        kind = "chat" if post and incoming.path == CHAT else "plan" if incoming.path == PLAN else "passthrough"
+        endpoint = _endpoint(incoming.path)
+        kind = "chat" if post and endpoint == CHAT else "plan" if endpoint == PLAN else "passthrough"
         notes = Notes(incoming.request_id, kind)  # type: ignore[arg-type]
         way = {"chat": self._chat, "plan": self._plan, "passthrough": self._passthrough}[kind]
         if self._telemetry.trace is not NO_TRACING:
@@ -72,6 +75,9 @@ class Gateway:
             notes.outcome = "abandoned"
             raise
         except ClientGone:
+            # Or its body is framed wrongly, which looks the same from here: then it is there to read this.
+            error = InvalidRequest("The request body broke off, or its chunks are not framed as HTTP/1.1 has it.")
+            await self._fail(error, downstream, notes)
             notes.outcome = "abandoned"
         except TrimtabError as error:
             await self._fail(error, downstream, notes)
@@ -233,16 +239,23 @@ class Gateway:
         await downstream.end(body)
 
     async def _fail(self, error: TrimtabError, downstream: Downstream, notes: Notes) -> None:
-        """An error of the tree, as an envelope; as an event of the stream once that has begun."""
+        """An error of the tree, as an envelope; as an event of the stream once that has begun. Any other answer that
+        has begun is left without its end: the server then breaks the connection, and no one takes half for whole."""
         notes.outcome = _outcome_of(error)
         notes.error_code = error.code or error.type
         if downstream.started:
-            await downstream.end(problem.sse_event(error) if notes.stream else b"")
+            if notes.stream:
+                await downstream.end(problem.sse_event(error))
             return
         notes.status = error.status
         body = problem.envelope(error, notes.request_id)
         await downstream.start(error.status, [*problem.headers(error), *_json_headers(body, notes.request_id)[1:]])
         await downstream.end(body)
+
+
+def _endpoint(path: str) -> str:
+    """A path in its plain spelling. Most servers take the others for the same, so they are managed like it."""
+    return path if path == CHAT else re.sub("/+", "/", unquote(path)).rstrip("/")
 
 
 def _overflowed(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:

@@ -20,7 +20,8 @@ def create_app(parts: Parts) -> ASGIApp:
     pages, front = create_pages(parts), parts.front
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        api = scope["type"] == "http" and scope["path"].startswith("/v1/")
+        # The path as it was sent: `/%761/` is none of ours, and must not reach an upstream as something else.
+        api = scope["type"] == "http" and (scope.get("raw_path") or b"").startswith(b"/v1/")
         await (front if api else pages)(scope, receive, send)
 
     return app

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from secrets import token_hex
 from typing import Any
 
-from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding
+from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeout
 from proxy.exchange.gateway import Gateway
 from proxy.exchange.incoming import ClientGone, Headers, Incoming
 from proxy.server.watch import Watch
@@ -20,6 +20,9 @@ from proxy.wire.encoding import decode_body
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+# Seconds of silence within an upload after which its place is given to another; nginx's client_body_timeout.
+UPLOAD_PAUSE_S = 60.0
 
 
 class Load:
@@ -61,8 +64,10 @@ class Load:
 class RequestBody:
     """The body of an ASGI request, read whole (decoded and bounded) or as it comes."""
 
-    def __init__(self, receive: Receive, headers: Headers, load: Load, max_bytes: int) -> None:
-        self._receive, self._load, self._max = receive, load, max_bytes
+    def __init__(
+        self, receive: Receive, headers: Headers, load: Load, max_bytes: int, pause_s: float = UPLOAD_PAUSE_S
+    ) -> None:
+        self._receive, self._load, self._max, self._pause_s = receive, load, max_bytes, pause_s
         fields = dict(headers)
         self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
         length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
@@ -71,7 +76,8 @@ class RequestBody:
         self.complete = asyncio.Event()
 
     async def read(self) -> bytes:
-        """Raises BodyTooLarge, Overloaded, ClientGone; UnknownEncoding, and InvalidRequest for a broken encoding."""
+        """Raises BodyTooLarge, Overloaded, ClientGone, UploadTimeout; UnknownEncoding, and InvalidRequest for a broken
+        encoding."""
         if self._announced is not None and self._announced > self._max:
             raise self._too_large()
         parts: list[bytes] = []
@@ -86,7 +92,7 @@ class RequestBody:
         an empty one more, and each costs a change of threads."""
         left = self._announced
         while not self.complete.is_set():
-            message = await self._receive()
+            message = await self._next()
             if message["type"] == "http.disconnect":
                 raise ClientGone
             chunk: bytes = message.get("body", b"")
@@ -95,6 +101,15 @@ class RequestBody:
                 self.complete.set()
             if chunk:
                 yield chunk
+
+    async def _next(self) -> Message:
+        try:
+            async with asyncio.timeout(self._pause_s):
+                return await self._receive()
+        except TimeoutError:
+            raise UploadTimeout(
+                f"Nothing came of the request body for {self._pause_s:g} seconds. Send it again."
+            ) from None
 
     def release(self) -> None:
         """The body is no longer held."""

@@ -16,8 +16,9 @@ import re
 
 from proxy.errors import InvalidRequest
 
-# A dot segment, plain or escaped, could climb out of base_url's path with the configured key in hand.
-_DOT_SEGMENT = re.compile(r"/(?:\.|%2e){1,2}(?:/|$|\\|%2f|%5c)", re.IGNORECASE)
+# A dot segment, plain or escaped, as its slashes may be, could climb out of base_url's path with the configured key
+# in hand.
+_DOT_SEGMENT = re.compile(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:/|$|\\|%2f|%5c)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\#?]|[^\x00-\x7f]")
 
 

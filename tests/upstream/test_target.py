@@ -37,6 +37,8 @@ REFUSED = [
     "/v1/..%2fadmin",
     "/v1/..%5cadmin",
     "/v1/..\\admin",
+    "/v1/x%2f..%2f..%2fadmin",
+    "/v1/x%5C..%5Cadmin",
     "/v1/a b",
     "/v1/a\r\nhost: x",
     "/v1/a?b",
