@@ -63,14 +63,17 @@ def request(server: Server, body: bytes, **headers: str) -> bytes:
 
 
 def latencies(
-    servers: Sequence[Server], bodies: Callable[[int], bytes], rounds: int, warm: int = 5
+    servers: Sequence[Server], bodies: Callable[[int], bytes], rounds: int, warm: int = 5, most_s: float = 45.0
 ) -> dict[str, list[float]]:
     """Seconds of each request, by server. `bodies` makes the body of the n-th request; it is not timed. The first
-    `warm` rounds are not counted."""
+    `warm` rounds are not counted; after `most_s` seconds no further one begins, once there were ten."""
     sockets = {server.name: _connected(server) for server in servers}
     found: dict[str, list[float]] = {server.name: [] for server in servers}
     numbers = itertools.count(1)
+    stop = time.perf_counter() + most_s
     for round_ in range(rounds + warm):
+        if time.perf_counter() > stop and round_ >= warm + 10:
+            break
         shift = round_ % len(servers)
         for server in [*servers[shift:], *servers[:shift]]:
             data = request(server, bodies(next(numbers)))
