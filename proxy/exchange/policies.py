@@ -89,7 +89,8 @@ def is_ours(raw: Raw | None) -> bool:
     """Whether a `context_management` field is in the vocabulary answered here; any other goes upstream as it is."""
     if raw is None or b'"edits"' not in bytes(raw):
         return False
-    return isinstance(msgspec.json.decode(raw), dict)
+    value = msgspec.json.decode(raw)
+    return isinstance(value, dict) and "edits" in value
 
 
 def managed(policy: Policy, raw: Raw) -> Policy:

@@ -1,0 +1,92 @@
+"""Values of the exchange for tests: requests as they come in, decisions about them, a client's side that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from proxy.context.plan import history
+from proxy.context.policy import Policy, ShapingSettings
+from proxy.context.views import Memo
+from proxy.exchange.incoming import Headers, Incoming
+from proxy.exchange.shape import Shaping, decide
+from proxy.limits import Limit
+from proxy.wire.chat import ChatRequest, decode
+
+WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
+
+
+def incoming(path: str = "/v1/chat/completions", method: str = "POST", **headers: str) -> Incoming:
+    """A request with these headers, `_` for `-`."""
+    named = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
+    return Incoming(method, path, b"", named, "req-1")
+
+
+def request(messages: list[Any], **fields: Any) -> ChatRequest:
+    return decode(msgspec.json.encode({"model": "m", "messages": messages, **fields}))
+
+
+def shaping(
+    messages: list[Any],
+    *,
+    limit: Limit = WINDOW,
+    factor: float = 1.0,
+    policy: Policy | None = None,
+    rules: ShapingSettings | None = None,
+    cap: int | None = None,
+    **fields: Any,
+) -> Shaping:
+    """What is decided for a request with these messages and fields."""
+    asked, memo = request(messages, **fields), Memo()
+    policy = policy or Policy(shaping=rules or ShapingSettings())
+    return decide(asked, history(asked.messages, asked.extras, memo), policy, limit, factor, memo, cap=cap)
+
+
+class Given:
+    """A body that is there, or comes in pieces."""
+
+    def __init__(self, *chunks: bytes) -> None:
+        self._chunks = chunks
+
+    async def read(self) -> bytes:
+        return b"".join(self._chunks)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+
+
+class Kept:
+    """A client that keeps what it gets, write by write."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.writes: list[bytes] = []
+        self.ended = False
+
+    @property
+    def started(self) -> bool:
+        return bool(self.status)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.writes)
+
+    def header(self, name: bytes) -> bytes | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+    async def start(self, status: int, headers: Headers) -> None:
+        assert not self.started
+        self.status, self.headers = status, list(headers)
+
+    async def write(self, chunk: bytes) -> None:
+        assert self.started
+        assert not self.ended
+        self.writes.append(chunk)
+
+    async def end(self, chunk: bytes = b"") -> None:
+        await self.write(chunk)
+        self.ended = True

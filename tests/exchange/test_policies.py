@@ -1,0 +1,123 @@
+"""Which policy holds: configuration, profile, hint, and what `context_management` asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from proxy.context.policy import Policy, ShapingSettings
+from proxy.errors import InvalidRequest
+from proxy.exchange.policies import CLEAR_TOOL_USES, Policies, is_ours, managed
+from proxy.exchange.profiles import PROFILES, ProfileSettings
+from proxy.summaries.settings import CompactionSettings
+
+SUMMARIES = CompactionSettings(max_summary_tokens=900, precompact_share=0.6)
+POLICIES = Policies(ShapingSettings(target=0.4), {**PROFILES, "own": ProfileSettings(budget=5)}, SUMMARIES)
+
+CHOICES: list[tuple[str, str, bool, str, int | None]] = [
+    # profile, hint header, tools → hint, budget
+    ("", "", True, "react_iteration", None),
+    ("", "", False, "general", None),
+    ("", "planner_input", True, "planner_input", None),
+    ("planner_input", "", True, "planner_input", 16_000),
+    ("planner_input", "general", True, "general", 16_000),
+    ("own", "", True, "react_iteration", 5),
+]
+
+
+@pytest.mark.parametrize(("profile", "hint", "tools", "holds", "budget"), CHOICES)
+def test_the_header_beats_the_profile_and_the_profile_what_the_request_is(
+    profile: str, hint: str, tools: bool, holds: str, budget: int | None
+) -> None:
+    chosen = POLICIES.choose(profile, hint, tools, False)
+    assert (chosen.hint, chosen.policy.hint, chosen.budget, chosen.profile) == (holds, holds, budget, profile)
+
+
+def test_shaping_of_the_file_and_of_the_profile_both_hold() -> None:
+    assert POLICIES.choose("", "", False, False).policy.shaping == ShapingSettings(target=0.4)
+    cut = POLICIES.choose("replan", "", False, False).policy.shaping
+    assert (cut.target, cut.max_message_chars, cut.truncate) == (0.4, 500, "always")
+
+
+def test_with_a_summary_model_the_policy_knows_its_sizes_and_without_none_is_wanted() -> None:
+    policy = POLICIES.choose("", "", False, True).policy
+    assert (policy.compaction, policy.summary_tokens, policy.precompact_share) == (True, 900, 0.6)
+    assert policy.strict_roles
+    without = Policies(ShapingSettings(), {}, None).choose("", "", False, False).policy
+    assert not without.compaction
+    assert not without.strict_roles
+
+
+@pytest.mark.parametrize(
+    ("profile", "hint", "named"),
+    [("nope", "", ["analysis", "own", "planner_input", "replan"]), ("", "nope", ["react_iteration", "general"])],
+)
+def test_a_name_that_is_none_is_answered_with_those_there_are(profile: str, hint: str, named: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        POLICIES.choose(profile, hint, False, False)
+    assert all(name in refused.value.message for name in named)
+    assert "nope" not in refused.value.message
+
+
+def raw(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize(
+    ("field", "ours"),
+    [
+        (None, False),
+        (raw({"edits": []}), True),
+        (raw({"edits": 5}), True),
+        (raw({"strategy": "edits"}), False),
+        (raw([{"type": "compaction", "edits": []}]), False),
+        (raw("edits"), False),
+    ],
+)
+def test_only_our_vocabulary_of_the_field_is_answered_here(field: Raw | None, ours: bool) -> None:
+    assert is_ours(field) is ours
+
+
+EDIT = {"type": CLEAR_TOOL_USES}
+ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"trigger_tokens": 100_000, "trigger_tool_uses": None, "keep_tool_uses": 3, "clear_at_least": 0}),
+    ({"trigger": {"type": "tool_uses", "value": 7}}, {"trigger_tokens": None, "trigger_tool_uses": 7}),
+    ({"trigger": {"type": "input_tokens", "value": 0}}, {"trigger_tokens": 1}),
+    ({"keep": {"type": "tool_uses", "value": 0}}, {"keep_tool_uses": 0}),
+    ({"keep": {"type": "tool_uses", "value": -2}}, {"keep_tool_uses": 0}),
+    ({"clear_at_least": {"type": "input_tokens", "value": 500}}, {"clear_at_least": 500}),
+    ({"exclude_tools": ["bash"]}, {"exclude_tools": ("bash",)}),
+    ({"clear_tool_inputs": True}, {"clear_inputs": True}),
+    ({"clear_tool_inputs": ["bash"]}, {"clear_inputs": ("bash",)}),
+]
+
+
+@pytest.mark.parametrize(("asked", "holds"), ASKED)
+def test_what_the_field_asks_for_becomes_policy(asked: dict[str, Any], holds: dict[str, Any]) -> None:
+    policy = managed(Policy(), raw({"edits": [{**EDIT, **asked}]}))
+    assert policy.managed
+    assert {name: getattr(policy, name) for name in holds} == holds
+
+
+def test_an_empty_list_of_edits_asks_for_nothing() -> None:
+    assert managed(Policy(), raw({"edits": []})) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("edits", "place"),
+    [
+        (5, r"\$\.edits"),
+        ([{"type": "clear_thinking_20251015"}], r"\$\.edits\[0\]\.type"),
+        ([EDIT, {**EDIT, "kep": 1}], r"kep.*\$\.edits\[1\]"),
+        ([{**EDIT, "trigger": 5}], r"\$\.edits\[0\]\.trigger"),
+        ([{**EDIT, "keep": {"type": "weeks", "value": 1}}], r"\$\.edits\[0\]\.keep"),
+    ],
+)
+def test_what_is_wrong_in_the_field_is_refused_with_its_place(edits: Any, place: str) -> None:
+    with pytest.raises(InvalidRequest, match=place) as refused:
+        managed(Policy(), raw({"edits": edits}))
+    assert refused.value.param == "context_management"
+    assert CLEAR_TOOL_USES in refused.value.message
