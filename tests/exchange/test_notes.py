@@ -1,0 +1,112 @@
+"""What is noted while an exchange goes on becomes one record, whatever came of it."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from proxy.context.edits import Edit, Plan
+from proxy.exchange.compaction import Gathered
+from proxy.exchange.notes import Notes, prices
+from proxy.limits import Prices as LimitPrices
+from proxy.telemetry import Edited, Prices, Tokens, Usage
+from tests.exchange.conversations import agent_run, chat
+from tests.exchange.requests import WINDOW, shaping
+
+
+def test_an_exchange_nothing_is_known_of_has_failed_and_called_no_one() -> None:
+    record = Notes("r", "chat").record()
+    assert (record.request_id, record.path, record.outcome, record.status) == ("r", "chat", "failed", 0)
+    assert (record.upstream_status, record.tokens, record.edits, record.usage) == (None, Tokens(), (), None)
+    assert (record.timing.shaping, record.timing.upstream_ttfb, record.estimate_ratio) == (None, None, None)
+
+
+def test_what_was_decided_stands_in_the_record_in_the_upstreams_tokens() -> None:
+    made, notes = shaping(agent_run(30), factor=1.2), Notes("r", "chat")
+    notes.planned(made, 0.25)
+    notes.gathered = Gathered("a text", "hit")
+    record = notes.record()
+    assert record.tokens == Tokens(
+        made.counted(made.plan.original), made.counted(made.plan.sent), 7_168, 8_192, "configured"
+    )
+    assert [edited.stage for edited in record.edits] == ["cleared"]
+    assert (record.summary, record.prefix_break) == ("hit", made.plan.moved or "")
+    assert record.timing.shaping == 0.25
+    assert "a text" not in repr(record)
+
+
+def test_a_second_plan_takes_the_firsts_place_and_its_time_is_added() -> None:
+    notes = Notes("r", "chat")
+    notes.planned(shaping(chat(1)), 0.25)
+    notes.planned(shaping(agent_run(30)), 0.5)
+    assert notes.record().timing.shaping == 0.75
+    assert notes.record().edits
+    notes.planned(shaping(chat(1)), 0.0)
+    assert notes.record().edits == ()
+
+
+def test_time_that_was_not_ours_is_no_overhead() -> None:
+    notes = Notes("r", "chat")
+    with notes.waiting():
+        time.sleep(0.05)
+    notes.calling()
+    first = notes.sent_at
+    notes.answered(503, 1)
+    notes.calling()
+    notes.answered(200, 1)
+    record = notes.record()
+    assert notes.sent_at == first
+    assert notes.waited >= 0.05
+    assert record.timing.overhead is not None
+    assert record.timing.overhead < record.timing.duration - 0.04
+    assert (record.upstream_status, record.retries) == (200, 2)
+    assert record.timing.upstream_ttfb is not None
+
+
+def test_waiting_that_ends_in_an_error_was_waiting_too() -> None:
+    notes = Notes("r", "chat")
+    with pytest.raises(TimeoutError), notes.waiting():
+        raise TimeoutError
+    assert notes.waited > 0
+
+
+@pytest.mark.parametrize(("usage", "ratio"), [(None, None), (Usage(0), None), (Usage(600), 1.5), (Usage(200), 0.5)])
+def test_the_ratio_is_of_what_was_reported_to_what_was_expected(usage: Usage | None, ratio: float | None) -> None:
+    notes = Notes("r", "chat")
+    made = msgspec.structs.replace(shaping(chat(1), factor=2.0), plan=Plan(200, 200, 7_168, True))
+    notes.planned(made, 0.0)
+    notes.usage = usage
+    assert notes.record().estimate_ratio == ratio
+
+
+def test_inputs_cleared_break_a_prefix_as_clearing() -> None:
+    notes = Notes("r", "chat")
+    edit = Edit("inputs_cleared", 2, 50, 10, "with the result")
+    plan = Plan(200, 160, 7_168, True, edits=(edit,), moved="inputs_cleared")
+    notes.planned(msgspec.structs.replace(shaping(chat(1)), plan=plan), 0.0)
+    assert notes.record().prefix_break == "cleared"
+    assert notes.record().edits == (Edited("cleared", 0, 40),)
+
+
+@pytest.mark.parametrize(
+    ("of", "becomes"),
+    [
+        (None, None),
+        (LimitPrices(output=2.0), None),
+        (LimitPrices(input=1.0), Prices(1.0, 0.0, 1.0)),
+        (LimitPrices(input=1.0, output=2.0, cache_read=0.0), Prices(1.0, 2.0, 0.0)),
+    ],
+)
+def test_a_cached_token_costs_the_full_price_where_nothing_else_is_known(
+    of: LimitPrices | None, becomes: Prices | None
+) -> None:
+    assert prices(of) == becomes
+
+
+def test_the_models_prices_go_with_the_record() -> None:
+    notes = Notes("r", "chat")
+    limit = msgspec.structs.replace(WINDOW, prices=LimitPrices(input=1.0, output=2.0, cache_read=0.1))
+    notes.planned(shaping(chat(1), limit=limit), 0.0)
+    assert notes.record().prices == Prices(1.0, 2.0, 0.1)

@@ -1,0 +1,129 @@
+"""What the client is told: headers, the comment in a stream, `applied_edits`, the answer of the plan endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from proxy.context.edits import Edit, Plan
+from proxy.context.policy import Policy
+from proxy.exchange import report
+from proxy.exchange.compaction import NOTHING, Gathered
+from proxy.exchange.policies import CLEAR_TOOL_USES, managed
+from proxy.exchange.shape import Shaping
+from proxy.telemetry import Edited
+from tests.exchange.conversations import agent_run, chat, prose
+from tests.exchange.requests import shaping
+
+
+def planned(*edits: Edit, factor: float = 1.0) -> Shaping:
+    """A decision with exactly these edits."""
+    made = shaping(chat(1), factor=factor)
+    return msgspec.structs.replace(made, plan=Plan(1_000, 400, 7_168, True, edits=edits))
+
+
+CLEARED = Edit("cleared", 3, 300, 60, "oldest")
+INPUTS = Edit("inputs_cleared", 2, 50, 10, "with the result")
+DROPPED = Edit("dropped", 1, 100, 0, "oldest")
+
+
+def test_clearing_a_call_with_its_result_is_one_act() -> None:
+    assert report.edited(planned(DROPPED, INPUTS, CLEARED, CLEARED)) == (
+        Edited("cleared", 2, 520),
+        Edited("dropped", 1, 100),
+    )
+    assert report.edited(planned()) == ()
+
+
+def test_tokens_taken_out_are_told_in_the_upstreams_own() -> None:
+    assert report.edited(planned(CLEARED, factor=1.5)) == (Edited("cleared", 1, 360),)
+
+
+def header(made: Shaping, gathered: Gathered = NOTHING) -> dict[str, str]:
+    pairs = report.headers(made, report.edited(made), gathered)
+    assert len({name for name, _ in pairs}) == len(pairs)
+    return {name.decode(): value.decode() for name, value in pairs}
+
+
+def test_headers_of_a_request_that_was_left_alone() -> None:
+    told = header(shaping(chat(1)))
+    original, sent = (int(part.split("=")[1]) for part in told["x-trimtab-tokens"].split(", ")[:2])
+    assert original == sent > 500
+    assert told["x-trimtab-tokens"].endswith("budget=7168")
+    assert told["x-trimtab-edits"] == "truncated=0, cleared=0, summarized=0, dropped=0, squeezed=0"
+    assert told["x-trimtab-limit-source"] == "configured"
+    assert set(told) == {"x-trimtab-tokens", "x-trimtab-edits", "x-trimtab-limit-source"}
+
+
+def test_headers_of_one_that_was_shaped_and_summarised() -> None:
+    told = header(planned(CLEARED, DROPPED), Gathered("a summary", "miss", 900, 80))
+    assert told["x-trimtab-tokens"] == "original=1000, sent=400, budget=7168"
+    assert told["x-trimtab-edits"] == "truncated=0, cleared=1, summarized=0, dropped=1, squeezed=0"
+    assert told["x-trimtab-summary"] == "miss"
+    assert told["x-trimtab-compaction-tokens"] == "in=900, out=80"
+
+
+@pytest.mark.parametrize(("gathered", "said"), [(NOTHING, None), (Gathered("text", "hit"), "hit")])
+def test_the_comment_in_a_stream_is_one_line_of_numbers(gathered: Gathered, said: str | None) -> None:
+    made = planned(CLEARED)
+    comment = report.comment(made, report.edited(made), gathered)
+    assert comment.startswith(b": trimtab {")
+    assert comment.endswith(b"}\n\n")
+    assert comment.count(b"\n") == 2
+    told = msgspec.json.decode(comment.removeprefix(b": trimtab "))
+    assert told["tokens"] == {"original": 1_000, "sent": 400, "budget": 7_168}
+    assert told["edits"] == {"cleared": 1}
+    assert told.get("summary") == said
+    assert b"text" not in comment
+
+
+APPLIED: list[tuple[tuple[Edit, ...], list[dict[str, Any]]]] = [
+    ((), []),
+    ((CLEARED, INPUTS), [{"type": CLEAR_TOOL_USES, "cleared_tool_uses": 1, "cleared_input_tokens": 280}]),
+    ((DROPPED,), [{"type": "trimtab_dropped", "messages": 1, "removed_input_tokens": 100}]),
+]
+
+
+@pytest.mark.parametrize(("edits", "applied"), APPLIED)
+def test_applied_edits_speak_the_requests_vocabulary(edits: tuple[Edit, ...], applied: list[Any]) -> None:
+    made = planned(*edits)
+    assert msgspec.json.decode(report.applied_edits(made, report.edited(made))) == {"applied_edits": applied}
+
+
+def test_the_plan_endpoint_explains_a_plan() -> None:
+    told = report.explained(shaping(agent_run(30), tools=[{"type": "function"}]), None)
+    assert told["model"] == "m"
+    assert (told["budget"], told["context_size"], told["reserved_output"]) == (7_168, 8_192, 1_024)
+    assert told["fits"]
+    assert told["tokens"]["sent"] <= 7_168 < told["tokens"]["original"]
+    assert {edit["stage"] for edit in told["edits"]} == {"cleared"}
+    assert all(edit["tokens_after"] < edit["tokens_before"] for edit in told["edits"])
+    assert all(edit["reason"] for edit in told["edits"])
+    assert told["summary"] == {"wanted": False, "cached": False}
+    assert told["irreducible"]["question"] > 0
+    msgspec.json.encode(told)
+
+
+def test_a_plan_that_touches_nothing_needs_no_breakdown() -> None:
+    told = report.explained(shaping(chat(1)), False)
+    assert (told["edits"], told["irreducible"]) == ([], None)
+
+
+def test_no_report_holds_a_word_of_the_conversation() -> None:
+    secret = "tungsten"
+    policy = managed(Policy(), Raw(b'{"edits":[{"type":"clear_tool_uses_20250919","clear_tool_inputs":true}]}'))
+    messages = agent_run(30)
+    messages[5]["content"] = f"{secret} {prose(900)}"
+    made = shaping(messages, policy=policy)
+    edits = report.edited(made)
+    shown = [
+        repr(report.headers(made, edits, NOTHING)),
+        repr(report.comment(made, edits, NOTHING)),
+        repr(report.applied_edits(made, edits)),
+        repr(report.explained(made, None)),
+    ]
+    assert made.plan.edits
+    assert not [text for text in shown if secret in text]
