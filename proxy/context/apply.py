@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from proxy.context.edits import Plan
-from proxy.context.rewrite import announced, message, rewrite, unpin
+from proxy.context.edits import Gap, Plan
+from proxy.context.rewrite import announced, joined, message, rewrite, unpin
 from proxy.context.texts import NOTE, SUMMARY_PREFIX
 
 _GONE = ("dropped", "summarized")
@@ -21,19 +21,30 @@ def apply(
     edits = {edit.index: edit for edit in plan.edits}
     unpinned = frozenset(plan.unpin)
     sent: list[bytes | Raw] = []
+    gap = plan.gap
     for i, raw in enumerate(messages):
-        if plan.gap is not None and plan.gap.index == i:
-            sent.append(_gap(summary, summary_role))
+        if gap is not None and gap.index == i:
+            sent += _alone(gap, summary, summary_role)
         edit = edits.get(i)
         if edit is not None and edit.stage in _GONE:
             continue
         data = raw if edit is None else rewrite(raw, edit.stage, edit.amount)
         data = unpin(data) if i in unpinned else data
-        sent.append(announced(data) if plan.announce == i else data)
-    if plan.gap is not None and plan.gap.index >= len(messages):
-        sent.append(_gap(summary, summary_role))
+        data = announced(data) if plan.announce == i else data
+        if gap is not None and gap.into == i:
+            data = joined(data, _said(summary), before=i >= gap.index)
+        sent.append(data)
+    if gap is not None and gap.index >= len(messages):
+        sent += _alone(gap, summary, summary_role)
     return sent
 
 
-def _gap(summary: str | None, role: str) -> bytes:
-    return message(role, f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE)
+def _alone(gap: Gap, summary: str | None, role: str) -> list[bytes]:
+    """The note or the summary as a message of its own, unless it is said in another or not at all."""
+    if gap.into is not None or not (summary or gap.note):
+        return []
+    return [message(gap.role or role, _said(summary))]
+
+
+def _said(summary: str | None) -> str:
+    return f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE

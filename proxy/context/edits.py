@@ -25,10 +25,17 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Where messages were taken out: one note or summary stands before message `index` of the history."""
+    """Where messages were taken out: one note or summary stands before message `index` of the history.
+
+    The rest is for upstreams with strict roles: `into` is the user message whose text it joins, `note` whether the
+    note stands here at all when there is no summary, `role` who says the summary if not who usually does.
+    """
 
     index: int
     tokens: int
+    into: int | None = None
+    note: bool = True
+    role: str | None = None
 
 
 class Breakdown(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from proxy.context.alternation import bridges, unbridged
 from proxy.context.edits import Segment, Stage
 from proxy.context.replay import NOTE_TOKENS, State
 from proxy.context.turns import SYSTEM_ROLES
@@ -94,8 +95,9 @@ def _freed_by(state: State, segment: Segment, pins: set[int]) -> int:
     """Tokens that go when the frontier passes a segment; the question of a turn that goes on stays."""
     first, stop = state.unit_of[segment.start], state.unit_of[segment.stop - 1] + 1
     on = state.units[stop].turn if stop < len(state.units) else 0
-    going = (u for u in range(max(first, state.frontier), stop) if u not in pins)
-    return sum(state.unit_size(u) for u in going if _may_go(state, u) and not _heads(state, u, on))
+    passed = range(max(first, state.frontier), stop)
+    going = {u for u in passed if u not in pins and _may_go(state, u) and not _heads(state, u, on)}
+    return sum(state.unit_size(u) for u in going if u + 1 in going or not bridges(state, u))
 
 
 def _may_go(state: State, u: int) -> bool:
@@ -123,6 +125,8 @@ def shed(state: State) -> None:
     if not state.over:
         return
     _drop_before(state, state.walked, set() if state.question is None else {state.unit_of[state.question]})
+    if state.over:
+        unbridged(state)
     if state.over:
         state.close_gap()
 
@@ -171,6 +175,8 @@ def _advance(state: State, to: int, pins: set[int], stage: Stage, reason: str) -
             state.held = u
         elif u in pins:
             state.stayed.append(u)
+        elif bridges(state, u):
+            state.bridges[u + 1] = u
         elif _may_go(state, u):
             state.drop(u, stage, reason)
 
@@ -185,6 +191,7 @@ def _let_go(state: State, pins: set[int], stage: Stage) -> None:
         state.stayed.append(u)
     else:
         state.drop(u, stage, "its turn was removed")
+        unbridged(state, u)
 
 
 def _release(state: State, pins: set[int], stage: Stage) -> None:
@@ -205,4 +212,6 @@ def _unpinned(state: State, pins: set[int], goal: _Goal) -> None:
             still.append(u)
         elif not state.gone[units[u].start]:
             state.drop(u, "dropped", "no longer pinned")
+            # Without the task and without a note in its place, an answer would come first.
+            unbridged(state, u if state.gap_tokens or u != state.home else None)
     state.stayed = [u for u in still if not state.gone[units[u].start]]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from proxy.context import frontier, stages
-from proxy.context.edits import Breakdown, Gap, Plan, Segment
+from proxy.context import alternation, frontier, stages
+from proxy.context.edits import Breakdown, Plan, Segment
 from proxy.context.policy import Policy
 from proxy.context.replay import State
 from proxy.context.rewrite import announced
@@ -64,7 +64,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         budget=budget,
         fits=state.size <= budget,
         edits=tuple(state.edits[i] for i in sorted(state.edits)),
-        gap=_gap(state),
+        gap=alternation.gap(state),
         summary=tuple(state.segments[: state.standing]),
         ahead=_ahead(state),
         breakdown=_breakdown(state, conversation.extras),
@@ -102,15 +102,6 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
                 if state.pressed:
                     stage(state)
     return state
-
-
-def _gap(state: State) -> Gap | None:
-    """Where the note or the summary stands: after the leading system messages and the task."""
-    if not state.gap_tokens:
-        return None
-    first = state.units[state.home]
-    after_task = first.role == "user" and not state.gone[first.start]
-    return Gap(first.stop if after_task else first.start, state.gap_tokens)
 
 
 def _ahead(state: State) -> tuple[Segment, ...]:

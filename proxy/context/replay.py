@@ -51,6 +51,7 @@ class State:
         self.frontier = self.home
         self.held: int | None = None  # the question of the turn the frontier stands in
         self.stayed: list[int] = []  # units that were pinned when the frontier passed them
+        self.bridges: dict[int, int] = {}  # where roles must alternate: question -> the answer kept before it
         self.gap_tokens = 0
         self.segments: list[Segment] = []
         self.summarized = 0  # segments passed by summarising

@@ -46,6 +46,18 @@ def announced(raw: bytes | Raw) -> bytes:
     return msgspec.json.encode(fields)
 
 
+def joined(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
+    """The user message with `text` said in it: at its end, or `before` what it says."""
+    fields: Fields = dict(_fields(raw))
+    content = msgspec.json.decode(fields["content"])
+    if isinstance(content, str):
+        fields["content"] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"
+    else:
+        part = {"type": "text", "text": text}
+        fields["content"] = [part, *content] if before else [*content, part]
+    return msgspec.json.encode(fields)
+
+
 def message(role: str, text: str) -> bytes:
     """A message of the proxy's own."""
     return msgspec.json.encode({"role": role, "content": text})

@@ -182,6 +182,18 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     return out + draw(st.lists(users, max_size=1))
 
 
+@st.composite
+def alternating(draw: st.DrawFn) -> list[bytes]:
+    """What a strict chat template takes: one system message, then questions and plain answers by turns, tool cycles
+    in between; nothing pinned."""
+    said = texts.map(lambda text: text + "?")
+    out = draw(st.lists(said.map(system), max_size=1))
+    for k in range(draw(st.integers(1, 6))):
+        out += [user(draw(said)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), k * 10)]
+        out.append(assistant(draw(said)))
+    return [*out, user(draw(said)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), 900)]
+
+
 _STRANGE: list[bytes] = [
     b"null",
     b"5",
