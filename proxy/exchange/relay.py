@@ -21,6 +21,7 @@ from proxy.telemetry import Usage
 from proxy.upstream.answer import Answer
 from proxy.upstream.headers import to_client
 from proxy.upstream.overflow import Overflow, classify, classify_event
+from proxy.upstream.unwrap import unwrap_event
 from proxy.wire import problem, sse
 from proxy.wire.encoding import Decoder, decode_body, decoder
 from proxy.wire.usage import usage_of
@@ -201,7 +202,7 @@ class Relay:
         if data != sse.DONE and self._tells_edits:
             self._last = data
         self._read_usage(data)
-        if b'"error"' in data or b"response.failed" in data:
+        if (b'"error"' in data or b"response.failed" in data) and unwrap_event(data) is not None:
             self._notes.overflow = self._notes.overflow or classify_event(data) is not None
             self._notes.outcome = "upstream_error"
 
