@@ -85,6 +85,8 @@ def _measured(running: list[Server], results: dict[str, Any], effort: measure.Ef
                     continue
                 _say(f"{part}, {case.name}")
                 results[part][case.name] = {k: v._asdict() for k, v in of(case, running, effort).items()}
+                for name in {server.name for server in running} - set(results[part][case.name]):
+                    results["skipped"][f"{name}, {part} of {case.name}"] = "it failed or answered with an error"
     if "streams" in parts:
         _say("streams")
         results["streams"] = {k: v._asdict() for k, v in measure.streaming(running, effort).items()}

@@ -66,8 +66,9 @@ def latencies(
     servers: Sequence[Server], bodies: Callable[[int], bytes], rounds: int, warm: int = 5, most_s: float = 45.0
 ) -> dict[str, list[float]]:
     """Seconds of each request, by server. `bodies` makes the body of the n-th request; it is not timed. The first
-    `warm` rounds are not counted; after `most_s` seconds no further one begins, once there were ten."""
-    sockets = {server.name: _connected(server) for server in servers}
+    `warm` rounds are not counted; after `most_s` seconds no further one begins, once there were ten. A server that
+    fails is left out from then on, and of the result."""
+    lines = {server.name: _Line(server) for server in servers}
     found: dict[str, list[float]] = {server.name: [] for server in servers}
     numbers = itertools.count(1)
     stop = time.perf_counter() + most_s
@@ -77,23 +78,42 @@ def latencies(
         shift = round_ % len(servers)
         for server in [*servers[shift:], *servers[:shift]]:
             data = request(server, bodies(next(numbers)))
-            began = time.perf_counter()
-            sockets[server.name].sendall(data)
-            status = _read(sockets[server.name])
-            took = time.perf_counter() - began
-            if status != 200:
-                raise RuntimeError(f"{server.name} answered {status}")
-            if round_ >= warm:
+            took = lines[server.name].call(data) if server.name in found else None
+            if took is None:
+                found.pop(server.name, None)
+            elif round_ >= warm:
                 found[server.name].append(took)
-    for opened in sockets.values():
-        opened.close()
+    for line in lines.values():
+        line.close()
     return found
 
 
-def _connected(server: Server) -> socket.socket:
-    opened = socket.create_connection(("127.0.0.1", server.port), 60)
-    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return opened
+class _Line:
+    """A connection kept alive, and renewed before servers lose patience: uvicorn's ends after five idle seconds."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._socket: socket.socket | None = None
+        self._used = 0.0
+
+    def call(self, data: bytes) -> float | None:
+        """Seconds from the first byte sent to the last received; None for a failure or another status than 200."""
+        try:
+            if self._socket is None or time.perf_counter() - self._used > 3:
+                self.close()
+                self._socket = socket.create_connection(("127.0.0.1", self._server.port), 60)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            began = time.perf_counter()
+            self._socket.sendall(data)
+            status = _read(self._socket)
+        except OSError:
+            return None
+        self._used = time.perf_counter()
+        return self._used - began if status == 200 else None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
 
 
 def _read(opened: socket.socket) -> int:

@@ -89,8 +89,8 @@ def latency(case: Case, servers: Sequence[Server], effort: Effort) -> dict[str, 
     make: Callable[[int], bytes] = (lambda n: bodies.unseen(template, n)) if case.cold else (lambda _: template)
     rounds = max(10, effort.latency_rounds // (4 if case.size >= 4 * MB else 2 if case.size >= MB else 1))
     found = load.latencies(servers, make, rounds)
-    direct = found[servers[0].name]
-    return {name: _added(times, direct) for name, times in found.items()}
+    direct = found.pop(servers[0].name)
+    return {servers[0].name: _added(direct, direct), **{name: _added(times, direct) for name, times in found.items()}}
 
 
 def _added(times: list[float], direct: list[float]) -> Latency:
@@ -108,7 +108,7 @@ def speed(case: Case, servers: Sequence[Server], effort: Effort) -> dict[str, Sp
         for server in servers:
             runs[server.name].append(uvloop.run(load.throughput(server, case.body, AT_ONCE, effort.load_s)))
     floor = runs["floor"]
-    return {name: _speed(mine, floor) for name, mine in runs.items()}
+    return {name: _speed(mine, floor) for name, mine in runs.items() if all(r.requests > r.errors for r in mine)}
 
 
 def _speed(mine: list[load.Load], floor: list[load.Load]) -> Speed:
