@@ -22,8 +22,7 @@ from proxy.limits.events import Event
 from proxy.server.asgi import Front, Load
 from proxy.settings import Settings
 from proxy.summaries.prompts import load_prompts
-from proxy.summaries.redis import RedisStore
-from proxy.summaries.settings import CompactionSettings
+from proxy.summaries.settings import CompactionSettings, RedisSettings
 from proxy.summaries.stores import open_store
 from proxy.summaries.summariser import Summariser
 from proxy.summaries.writing import SummaryCall
@@ -45,11 +44,8 @@ class Parts:
         self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
         self.client = Client()
         self.store = open_store(settings.redis, settings.compaction or CompactionSettings(), self._redis_failed)
-        if isinstance(self.store, RedisStore):
-            store = self.store
-            scheme = urlsplit(settings.redis.url).scheme if settings.redis else ""
-            mode = "cluster" if "cluster" in scheme else "sentinel" if "sentinel" in scheme else "standalone"
-            self.telemetry.watch_redis(mode, lambda: store.answering)
+        if settings.redis is not None:
+            self._watch_redis(settings.redis)
         self.limits = Limits(
             settings.models,
             settings=settings.limits,
@@ -83,6 +79,16 @@ class Parts:
         await self.store.aclose()
         await self.client.aclose()
         self.telemetry.close()
+
+    def _watch_redis(self, redis: RedisSettings) -> None:
+        """Let each scrape ask whether Redis is there."""
+        from proxy.summaries.redis import RedisStore
+
+        store = self.store
+        assert isinstance(store, RedisStore)
+        scheme = urlsplit(redis.url).scheme
+        mode = "cluster" if "cluster" in scheme else "sentinel" if "sentinel" in scheme else "standalone"
+        self.telemetry.watch_redis(mode, lambda: store.answering)
 
     def _summariser(self) -> Summariser | None:
         compaction = self.settings.compaction

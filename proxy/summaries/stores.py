@@ -1,11 +1,13 @@
-"""Which store a configuration asks for. The one place that knows all of them."""
+"""Which store a configuration asks for. The one place that knows all of them.
+
+Redis's client is loaded only for those who have a Redis: it takes 25 MB and half the time of a start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from proxy.summaries.memory import MemoryStore
-from proxy.summaries.redis import RedisStore
 from proxy.summaries.settings import CompactionSettings, RedisSettings
 from proxy.summaries.store import Store
 
@@ -22,4 +24,8 @@ def open_store(
     """
     max_value_kb = redis.max_value_kb if redis else RedisSettings(url="").max_value_kb
     memory = MemoryStore(compaction.memory_mb << 20, max_value_kb << 10)
-    return memory if redis is None else RedisStore(redis, memory, on_error)
+    if redis is None:
+        return memory
+    from proxy.summaries.redis import RedisStore
+
+    return RedisStore(redis, memory, on_error)
