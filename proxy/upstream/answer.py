@@ -14,6 +14,7 @@ import aiohttp
 
 from proxy.upstream.failures import RAISED, broken_off
 from proxy.upstream.settings import UpstreamSettings
+from proxy.upstream.silence import Silence
 
 
 class Answer:
@@ -41,15 +42,20 @@ class Answer:
         silence; what had arrived before is given first.
         """
         content = self._response.content
+        silence = Silence(self._response, self._upstream.read_timeout_s)
         broken: BaseException | None = None
         try:
             for chunk in self._head:
                 yield chunk
+            silence.begins()
             while chunk := await content.readany():
+                silence.ends()
                 yield chunk
+                silence.begins()
         except RAISED as error:
             broken = error
         finally:
+            silence.close()
             if not content.is_eof():
                 self._response.close()
         if broken is None:
