@@ -1,0 +1,171 @@
+"""Deciding with what is known of a model and a conversation, and learning from what the upstream says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.context.policy import ShapingSettings
+from proxy.errors import InvalidRequest
+from proxy.exchange.access import Access
+from proxy.exchange.calls import Calls
+from proxy.exchange.decider import Decider
+from proxy.exchange.notes import Notes
+from proxy.exchange.policies import Policies
+from proxy.exchange.profiles import PROFILES
+from proxy.exchange.shape import Shaping
+from proxy.limits import Limits, LimitsSettings, ModelSettings
+from proxy.upstream.client import Client
+from proxy.upstream.overflow import Overflow
+from proxy.upstream.settings import UpstreamSettings
+from tests.exchange.conversations import agent_run, chat, cycle
+from tests.exchange.requests import incoming, request
+from tests.scripted import ScriptedUpstream, json_reply
+
+pytestmark = pytest.mark.anyio
+
+UP = UpstreamSettings(name="up", base_url="http://127.0.0.1:9/v1", retries=0)
+SMALL = ModelSettings(context_size=8_192, max_output_tokens=1_024)
+
+
+class Desk:
+    """A decider, and its limits to look at."""
+
+    def __init__(self, upstream: UpstreamSettings = UP, models: dict[str, ModelSettings] | None = None) -> None:
+        settings = LimitsSettings(discover=models is None, first_wait_s=5.0)
+        self.upstream = upstream
+        self.limits = Limits(models, settings=settings)
+        self.client = Client()
+        calls = Calls([upstream], self.client, Access([]))
+        self.decider = Decider(self.limits, Policies(ShapingSettings(), PROFILES, None), calls)
+        self.notes = Notes("r", "chat")
+
+    async def decide(self, messages: list[Any], headers: dict[str, str] | None = None, **fields: Any) -> Shaping:
+        asked = request(messages, **fields)
+        return await self.decider.decide(asked, self.upstream, incoming(**(headers or {})), self.notes)
+
+    async def aclose(self) -> None:
+        await self.limits.aclose()
+        await self.client.aclose()
+
+
+def desk() -> Desk:
+    return Desk(models={"*": SMALL})
+
+
+async def test_the_upstream_is_asked_for_a_limit_nobody_wrote_down() -> None:
+    said = {"data": [{"id": "m", "max_model_len": 9_000}]}
+    async with ScriptedUpstream(json_reply(said)) as server:
+        at = Desk(UpstreamSettings(name="up", base_url=server.base_url, retries=0))
+        made = await at.decide(chat(1), {"authorization": "Bearer client"})
+        await at.aclose()
+    assert (made.limit.context_size, made.limit.source) == (9_000, "discovered")
+    assert server.requests[0].header(b"authorization") == b"Bearer client"
+    assert at.notes.waited > 0
+
+
+async def test_what_was_decided_is_noted() -> None:
+    at = desk()
+    made = await at.decide(agent_run(30), {"x_trimtab_profile": "replan", "x_trimtab_hint": "general"}, tools=[{}])
+    record = at.notes.record()
+    assert made.plan.edits
+    assert (record.profile, record.hint) == ("replan", "general")
+    assert record.timing.shaping is not None
+    assert record.tokens.sent == made.counted(made.plan.sent)
+
+
+async def test_a_profiles_budget_caps_the_models() -> None:
+    at = Desk(models={"*": ModelSettings(context_size=128_000, max_output_tokens=1_024)})
+    assert (await at.decide(chat(1), {"x_trimtab_profile": "planner_input"})).budget.usable == 16_000
+    assert (await at.decide(chat(1))).budget.usable == 126_976
+
+
+@pytest.mark.parametrize("header", ["x_trimtab_profile", "x_trimtab_hint"])
+async def test_a_name_that_is_none_is_refused(header: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await desk().decide(chat(1), {header: "nope"})
+
+
+@pytest.mark.parametrize(
+    ("role", "model", "strict"),
+    [("auto", "gpt-4o", False), ("auto", "gemma-3", True), ("user", "gpt-4o", True), ("system", "gemma-3", False)],
+)
+async def test_roles_are_strict_where_the_template_is(role: Any, model: str, strict: bool) -> None:
+    at = Desk(UpstreamSettings(name="up", base_url=UP.base_url, summary_role=role), {"*": SMALL})
+    assert (await at.decide(chat(1), model=model)).policy.strict_roles is strict
+
+
+async def test_a_context_management_that_is_not_ours_decides_nothing() -> None:
+    at = desk()
+    assert (await at.decide(chat(1), context_management={"edits": []})).policy == (await at.decide(chat(1))).policy
+    assert not (await at.decide(chat(1), context_management={"strategy": "x"})).policy.managed
+    edit = {"type": "clear_tool_uses_20250919"}
+    assert (await at.decide(chat(1), context_management={"edits": [edit]})).policy.managed
+
+
+@pytest.mark.parametrize(
+    ("fields", "asks"),
+    [({}, False), ({"stream": True}, True), ({"stream": True, "stream_options": {"include_usage": True}}, False)],
+)
+async def test_only_a_stream_whose_client_did_not_ask_is_asked_for_its_usage(
+    fields: dict[str, Any], asks: bool
+) -> None:
+    at = desk()
+    assert at.decider.asks_usage(UP, await at.decide(chat(1), **fields)) is asks
+
+
+async def test_usage_moves_the_factor_of_the_next_decision() -> None:
+    at = desk()
+    for _ in range(6):
+        made = await at.decide(chat(3))
+        at.decider.observe(made, UP, round(made.plan.sent * 1.5))
+    assert at.limits.factor("up", "m") > 1.4
+    assert (await at.decide(chat(3))).factor > 1.4
+    assert at.limits.factor("up", "other") == desk().limits.factor("up", "other") < 1.2
+
+
+async def test_a_count_of_a_conversation_keeps_its_next_request_whole() -> None:
+    """By the estimate the next request is over the budget; by the count of the last one it is not."""
+    at, messages = desk(), agent_run(12)
+    first = await at.decide(messages)
+    assert not first.plan.edits
+    at.decider.observe(first, UP, round(first.plan.sent * 0.85))
+    longer = [*messages, *cycle(98, 400), *cycle(99, 400)]
+    known, unknown = await at.decide(longer), await desk().decide(longer)
+    assert unknown.counted(unknown.plan.original) > 7_168
+    assert not known.plan.edits
+    assert known.factor < 1
+
+
+OVERFLOWS: list[tuple[dict[str, Any], int, bool]] = [
+    # what the upstream said → the window believed then, whether the factor is higher
+    ({"limit": 4_096}, 4_096, False),
+    ({"limit": 8_192, "actual": 9_600, "actual_kind": "input", "input_tokens": 9_600}, 8_192, True),
+    (
+        {"limit": 8_192, "actual": 9_600, "actual_kind": "input", "input_tokens": 9_600, "lower_bound": True},
+        8_192,
+        False,
+    ),
+    ({}, 8_192, False),
+]
+
+
+@pytest.mark.parametrize(("said", "window", "higher"), OVERFLOWS)
+async def test_an_overflow_teaches_what_it_says_and_nothing_more(
+    said: dict[str, Any], window: int, higher: bool
+) -> None:
+    at = desk()
+    made, before = await at.decide(agent_run(12)), at.limits.factor("up", "m")
+    tried = at.decider.again(made, UP, Overflow("too long", **said))
+    after = at.limits.factor("up", "m")
+    assert tried is not None
+    assert tried.plan.sent < made.plan.sent
+    assert at.limits.known("up", "m").context_size == window
+    assert after > before if higher else after == before
+
+
+async def test_nothing_smaller_than_a_question_can_be_tried() -> None:
+    at = desk()
+    made = await at.decide([{"role": "user", "content": "hello"}])
+    assert at.decider.again(made, UP, Overflow("too long")) is None
