@@ -22,6 +22,7 @@ from proxy.limits.discovery import Fetch
 from proxy.summaries.completion import Completion, CompletionRequest
 from proxy.upstream.client import Client
 from proxy.upstream.headers import to_upstream
+from proxy.upstream.output_field import output_field
 from proxy.upstream.routing import route
 from proxy.upstream.settings import UpstreamSettings
 from proxy.wire.usage import usage_of
@@ -127,7 +128,8 @@ class Calls:
     async def complete(self, request: CompletionRequest) -> Completion:
         """One call of a summary model. Raises a TrimtabError for whatever is not a completion."""
         upstream = self.route(request.model)
-        fields: dict[str, Any] = {**request.fields, "model": request.model, "max_tokens": request.max_tokens}
+        bound = {output_field(request.model): request.max_tokens}
+        fields: dict[str, Any] = {**request.fields, "model": request.model, **bound}
         if request.ride:
             fields |= {"tool_choice": "none"} if "tools" in request.fields else {}
         fields |= {"messages": [msgspec.Raw(m) for m in request.messages], "stream": False}

@@ -167,6 +167,15 @@ async def test_a_summary_is_asked_for_like_any_completion() -> None:
     assert answer == Completion("short", "stop", False, 50, 9, 40)
 
 
+async def test_a_model_that_refuses_max_tokens_gets_the_newer_field() -> None:
+    async with calling(json_reply(completion(content="s"))) as (calls, _, server):
+        await calls.complete(msgspec.structs.replace(ASKED, model="gpt-5-mini"))
+    assert (server.requests[0].json()["max_completion_tokens"], "max_tokens" in server.requests[0].json()) == (
+        200,
+        False,
+    )
+
+
 @pytest.mark.parametrize(("tools", "choice"), [(True, "none"), (False, None)])
 async def test_a_summary_that_rides_keeps_the_fields_and_may_call_no_tool(tools: bool, choice: str | None) -> None:
     fields = {"temperature": msgspec.Raw(b"0.70"), **({"tools": msgspec.Raw(b"[{}]")} if tools else {})}

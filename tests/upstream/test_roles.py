@@ -1,0 +1,51 @@
+"""Which role the message that stands for what was taken out has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.upstream.roles import summary_role
+from proxy.upstream.settings import UpstreamSettings
+
+
+def upstream(role: Any) -> UpstreamSettings:
+    return UpstreamSettings(name="up", base_url="http://localhost/v1", summary_role=role)
+
+
+@pytest.mark.parametrize(
+    ("model", "role"),
+    [
+        ("mistral-large-latest", "user"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "user"),
+        ("ministral-8b", "user"),
+        ("openrouter/mistralai/devstral-small", "user"),
+        ("gemma-3-27b-it", "user"),
+        ("google/gemma-2-9b", "user"),
+        ("llama-2-70b-chat", "user"),
+        ("meta-llama/Llama2-7b", "user"),
+        ("Qwen/Qwen3.5-397B", "user"),
+        ("qwq:32b", "user"),
+        ("phi-4", "user"),
+        ("zephyr-7b", "user"),
+        ("gpt-4o", "system"),
+        ("claude-sonnet-4-5", "system"),
+        ("llama-3.1-8b-instruct", "system"),
+        ("deepseek-chat", "system"),
+        ("kimi-k2", "system"),
+        ("glm-4.6", "system"),
+        ("gemini-2.5-pro", "system"),
+        ("dolphin-mixtral", "user"),
+        ("sphinx", "system"),
+        ("", "system"),
+    ],
+)
+def test_the_family_decides_where_nothing_is_configured(model: str, role: str) -> None:
+    assert summary_role(upstream("auto"), model) == role
+
+
+@pytest.mark.parametrize("role", ["system", "user"])
+@pytest.mark.parametrize("model", ["gemma-3", "gpt-4o"])
+def test_what_is_configured_holds_for_every_model(role: str, model: str) -> None:
+    assert summary_role(upstream(role), model) == role
