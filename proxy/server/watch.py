@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-AFTER_S = 0.02  # seconds; no model answers faster, and a client that leaves earlier is noticed then
+AFTER_S = 0.1  # seconds; few models answer faster, and a client that leaves earlier is noticed then
 
 
 class Watch:
