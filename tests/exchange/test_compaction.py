@@ -1,0 +1,161 @@
+"""What a plan asks of the summariser: in whose name, of which model, and what stands in the gap."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from proxy.context.policy import Policy, ShapingSettings
+from proxy.context.texts import NOTE, SUMMARY_PREFIX
+from proxy.errors import UpstreamUnreachable
+from proxy.exchange.compaction import NOTHING, Compaction
+from proxy.exchange.shape import Shaping, outgoing
+from proxy.summaries.completion import Complete, Completion
+from proxy.summaries.memory import MemoryStore
+from proxy.summaries.prompts import load_prompts
+from proxy.summaries.settings import CompactionSettings
+from proxy.summaries.summariser import Summariser
+from tests.exchange.conversations import chat
+from tests.exchange.requests import shaping
+from tests.summaries.models import Fixed, Keeper, decoded
+
+pytestmark = pytest.mark.anyio
+
+POLICY = Policy(compaction=True, summary_tokens=300, precompact_share=0.75)
+LONG, NEAR, SHORT = chat(16), chat(11), chat(2)  # about 10,000, 6,800 and 1,400 tokens of 7,168
+
+
+def compaction(written_by: Complete, **settings: Any) -> Compaction:
+    made = CompactionSettings(max_summary_tokens=300, **settings)
+    return Compaction(made, Summariser(made, MemoryStore(), written_by, load_prompts()))
+
+
+def decided(messages: list[Any], **given: Any) -> Shaping:
+    return shaping(messages, policy=POLICY, **given)
+
+
+async def test_a_plan_that_wants_none_asks_no_one() -> None:
+    model = Keeper()
+    made = compaction(model)
+    assert await made.gather(decided(SHORT), b"k") is NOTHING
+    assert not await made.stored(decided(SHORT), b"k")
+    assert await made.gather(decided(NEAR), b"k") is NOTHING
+    assert model.asked == []
+
+
+async def test_a_summary_is_made_once_and_then_found() -> None:
+    model = Keeper()
+    made, shaped = compaction(model), decided(LONG)
+    assert shaped.plan.summary
+    assert not await made.stored(shaped, b"k")
+    first = await made.gather(shaped, b"k")
+    calls = len(model.asked)
+    again = await made.gather(decided(LONG), b"k")
+    assert (first.result, again.result) == ("miss", "hit")
+    assert first.text == again.text
+    assert first.tokens_in > first.tokens_out > 0 == again.tokens_in
+    assert len(model.asked) == calls
+    assert await made.stored(shaped, b"k")
+
+
+async def test_the_summary_stands_where_the_messages_were() -> None:
+    made = decided(LONG)
+    gathered = await compaction(Keeper()).gather(made, b"k")
+    sent = msgspec.json.decode(outgoing(made, gathered.text, "system", ask_usage=False))["messages"]
+    (at,) = [i for i, m in enumerate(sent) if str(m["content"]).startswith(SUMMARY_PREFIX)]
+    assert sent[at]["role"] == "system"
+    assert gathered.text is not None
+    assert gathered.text in sent[at]["content"]
+    assert sent[0] == LONG[0]
+    assert sent[-1] == LONG[-1]
+    assert len(sent) < len(LONG)
+
+
+async def test_each_tenant_has_its_own() -> None:
+    model = Keeper()
+    made = compaction(model)
+    await made.gather(decided(LONG), b"one")
+    other = await made.gather(decided(LONG), b"two")
+    assert other.result == "miss"
+    assert {request.credential for request in model.asked} == {b"one", b"two"}
+
+
+@pytest.mark.parametrize(("setting", "asked"), [("same", "m"), ("fast", "fast")])
+async def test_the_requests_own_model_writes_or_the_one_that_is_named(setting: str, asked: str) -> None:
+    model = Keeper()
+    await compaction(model, model=setting).gather(decided(LONG), b"k")
+    assert {request.model for request in model.asked} == {asked}
+
+
+async def test_what_is_read_is_the_original_and_not_what_was_cut() -> None:
+    model, messages = Keeper(), chat(16)
+    messages[1]["content"] = "FACT-00001 " + str(messages[1]["content"])
+    messages[2]["content"] = str(messages[2]["content"]) + " FACT-00002"
+    rules = ShapingSettings(max_message_chars=200, truncate="always", target=0.2)
+    made = shaping(messages, policy=msgspec.structs.replace(POLICY, shaping=rules), cap=1_500)
+    assert made.plan.summary
+    gathered = await compaction(model).gather(made, b"k")
+    read = "\n".join(str(decoded(m)["content"]) for request in model.asked for m in request.messages)
+    assert "FACT-00002" in read
+    assert gathered.text is not None
+
+
+FAILURES: list[tuple[str, Complete]] = [
+    ("is down", Fixed(UpstreamUnreachable("no"))),
+    ("says nothing", Fixed(Completion(""))),
+    ("is cut off", Fixed(Completion("half a sum", finish_reason="length"))),
+    ("calls a tool", Fixed(Completion("text", has_tool_call=True))),
+]
+
+
+@pytest.mark.parametrize(("_", "model"), FAILURES, ids=[row[0] for row in FAILURES])
+async def test_a_model_that_fails_leaves_the_note_in_the_gap(_: str, model: Complete) -> None:
+    made = decided(LONG)
+    gathered = await compaction(model).gather(made, b"k")
+    assert (gathered.text, gathered.result) == (None, "fallback")
+    sent = msgspec.json.decode(outgoing(made, gathered.text, "system", ask_usage=False))["messages"]
+    assert [m["content"] for m in sent].count(NOTE) == 1
+
+
+async def test_nobody_waits_longer_than_is_configured_and_the_next_finds_it() -> None:
+    made = compaction(Keeper(delay_s=0.2), summary_wait_s=0.05)
+    waited = await made.gather(decided(LONG), b"k")
+    await asyncio.sleep(1.0)
+    assert (waited.text, waited.result) == (None, "fallback")
+    assert (await made.gather(decided(LONG), b"k")).result == "hit"
+
+
+async def test_a_shorter_summary_says_that_more_was_taken_out() -> None:
+    """The first segments are summarised; then the model is gone."""
+
+    class Dying(Keeper):
+        async def __call__(self, request: Any) -> Completion:
+            if self.asked:
+                raise UpstreamUnreachable("gone")
+            return await super().__call__(request)
+
+    made = compaction(Dying(), max_read_tokens=2_500)
+    whole = decided(chat(40))
+    gathered = await made.gather(whole, b"k")
+    assert gathered.result == "fallback"
+    assert gathered.text is not None
+    assert gathered.text.endswith(NOTE)
+
+
+async def test_the_next_summary_is_made_before_it_is_needed() -> None:
+    model = Keeper()
+    made, near = compaction(model), decided(NEAR)
+    assert near.plan.ahead
+    assert not near.plan.edits
+    assert await made.prepare(near, b"k")
+    assert not await made.prepare(near, b"k")  # under way
+    await asyncio.sleep(0.3)
+    assert not await made.prepare(near, b"k")  # there
+    calls = len(model.asked)
+    assert calls > 0
+    needed = msgspec.structs.replace(near.plan, summary=near.plan.ahead)
+    assert (await made.gather(msgspec.structs.replace(near, plan=needed), b"k")).result == "hit"
+    assert len(model.asked) == calls
