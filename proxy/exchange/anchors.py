@@ -132,7 +132,9 @@ def _worth_trying(shaping: Shaping) -> bool:
 
 
 def _untouched(plan: Plan) -> Plan:
-    return Plan(plan.original, plan.original, plan.budget, True, unpin=plan.unpin, announce=plan.announce)
+    """Nothing is taken out yet; the summary that was wanted is the next one needed."""
+    ahead = plan.summary or plan.ahead
+    return Plan(plan.original, plan.original, plan.budget, True, ahead=ahead, unpin=plan.unpin, announce=plan.announce)
 
 
 def _keys(upstream: str, model: str, conversation: History) -> list[int]:

@@ -20,6 +20,7 @@ from proxy.exchange.notes import Notes
 from proxy.exchange.relay import ERROR_LIMIT, Verdict, inspect, readable
 from proxy.limits.discovery import Fetch
 from proxy.summaries.completion import Completion, CompletionRequest
+from proxy.upstream.answer import Answer
 from proxy.upstream.client import Client
 from proxy.upstream.headers import to_upstream
 from proxy.upstream.output_field import output_field
@@ -47,38 +48,42 @@ class Calls:
 
     async def chat(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes."""
-        headers = to_upstream(
-            _traced(incoming, notes),
-            upstream=upstream,
-            content_length=len(body),
-            body_changed=True,
-            identity=True,
-            keep_credentials=not self._access.guarded,
-        )
-        notes.calling()
-        with notes.span.child("upstream"):
-            answer = await self._client.send(upstream, "POST", incoming.path, incoming.query, headers, body)
-        notes.answered(answer.status, answer.retries)
-        return await inspect(answer)
+        return await inspect(await self._send(upstream, incoming, body, notes, body_changed=True, identity=True))
 
     async def passthrough(self, incoming: Incoming, body: Body, notes: Notes) -> Verdict:
         """Send any other request on, its body as it comes. Only where there are several upstreams a JSON body is
         read first: the model it names says which. Raises UnknownModel, and what reading a body raises."""
         content = await self._content(incoming, body, notes)
-        read = content if isinstance(content, bytes) else None
-        upstream = self._upstream_of(incoming, read or b"")
+        read = content if isinstance(content, bytes) else b""
+        upstream = self._upstream_of(incoming, read)
         notes.upstream = upstream.name
-        headers = to_upstream(
-            _traced(incoming, notes),
-            upstream=upstream,
-            content_length=None if read is None else len(read),
-            body_changed=read is not None and bool(incoming.header(b"content-encoding")),
-            keep_credentials=not self._access.guarded,
-        )
-        notes.calling()
-        answer = await self._client.send(upstream, incoming.method, incoming.path, incoming.query, headers, content)
+        decoded = bool(read) and bool(incoming.header(b"content-encoding"))
+        return Verdict(await self._send(upstream, incoming, content, notes, body_changed=decoded))
+
+    async def _send(
+        self,
+        upstream: UpstreamSettings,
+        incoming: Incoming,
+        content: bytes | AsyncIterator[bytes],
+        notes: Notes,
+        *,
+        body_changed: bool,
+        identity: bool = False,
+    ) -> Answer:
+        """Send the client's request on, with its headers. Raises what the client raises."""
+        with notes.span.child("upstream"):
+            headers = to_upstream(
+                _traced(incoming, notes),
+                upstream=upstream,
+                content_length=len(content) if isinstance(content, bytes) else None,
+                body_changed=body_changed,
+                identity=identity,
+                keep_credentials=not self._access.guarded,
+            )
+            notes.calling()
+            answer = await self._client.send(upstream, incoming.method, incoming.path, incoming.query, headers, content)
         notes.answered(answer.status, answer.retries)
-        return Verdict(answer)
+        return answer
 
     async def _content(self, incoming: Incoming, body: Body, notes: Notes) -> bytes | AsyncIterator[bytes]:
         if incoming.method in _BODILESS:

@@ -151,3 +151,13 @@ def test_pins_are_still_stripped_of_what_is_sent_as_it_is() -> None:
     assert decided.plan.edits == ()
     assert decided.plan.unpin == (1,)
     assert WINDOW.trusted
+
+
+def test_the_summary_that_was_wanted_is_made_beside_a_request_sent_as_it_is() -> None:
+    messages = chat(12)
+    estimate = shaping(messages, limit=DEFAULT).plan.original
+    limit = Limit(context_size=int(estimate / 1.04) + 1_024, max_output_tokens=1_024, source="configured")
+    made = shaping(messages, limit=limit, policy=Policy(compaction=True, summary_tokens=300))
+    decided = as_it_is(made, UNKNOWN)
+    assert made.plan.summary
+    assert (decided.plan.summary, decided.plan.ahead) == ((), made.plan.summary)
