@@ -39,7 +39,7 @@ class Call:
         self.upstream = upstream
         self.method = method
         self.url = url
-        self.headers = CIMultiDict((_text(name), _text(value)) for name, value in headers)
+        self.headers = CIMultiDict(_texts(headers))
         self.body = body if isinstance(body, bytes) else Upload(body)
         self.replayable = method in _READS or url.partition("?")[0].endswith(_COMPUTES)
 
@@ -78,8 +78,15 @@ def _asks_for_patience(answer: Answer) -> bool:
         return True
 
 
-def _text(value: bytes) -> str:
+def _texts(headers: list[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     """aiohttp writes headers as UTF-8; bytes that are none are taken as Latin-1 (RFC 9110 §5.5)."""
+    try:
+        return [(name.decode(), value.decode()) for name, value in headers]
+    except UnicodeDecodeError:
+        return [(_text(name), _text(value)) for name, value in headers]
+
+
+def _text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
