@@ -32,7 +32,7 @@ def aims(results: Results) -> Iterator[Aim]:
     for case, bound in (("100 KB", 1.5), ("100K tokens, shaped", 3.0), ("100K tokens, shaped, cold", 6.0)):
         yield Aim(f"added latency of the floor's, {case}", _added(results, case, "trimtab", "floor"), bound, most=True)
     yield Aim("planning one cycle later, of cold", _get(results, "core", "one cycle later / cold"), 0.25, most=True)
-    yield Aim("cost a message, 10,000 against 100", _get(results, "core", "growth"), 1.5, most=True)
+    yield Aim("cost a message, ten times the messages", _get(results, "core", "growth"), 2.0, most=True)
     chunk = _get(results, "streams", "trimtab", "of_floor")
     yield Aim("CPU a chunk of the floor's", chunk, 1.3, most=True)
     for size in ("2 KB", "100 KB"):
