@@ -17,6 +17,7 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from proxy.server.app import create_app
+from proxy.server.listening import claim
 from proxy.server.parts import Parts
 from proxy.settings import Settings, check_exposure
 
@@ -32,8 +33,9 @@ def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, sh
 
 
 async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
+    host = settings.server.host
+    port = claim(host, settings.server.port)
     parts = Parts(settings)
-    host, port = settings.server.host, settings.server.port
     server = Server(
         create_app(parts),
         address=host,
