@@ -81,10 +81,11 @@ def parse(text: str, environment: Mapping[str, str] = os.environ) -> Settings:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"not TOML: {error}") from error
+    tables = _expanded(tables, environment, "$")
     try:
-        settings = msgspec.convert(_expanded(tables, environment, "$"), Settings)
+        settings = msgspec.convert(tables, Settings)
     except msgspec.ValidationError as error:
-        raise ConfigError(_explained(str(error))) from error
+        raise ConfigError(_located(_explained(str(error), Settings), tables)) from error
     _checked(settings)
     return settings
 
@@ -118,20 +119,19 @@ def _substituted(text: str, environment: Mapping[str, str], place: str) -> str:
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", found, text)
 
 
-def _explained(problem: str) -> str:
-    """msgspec's sentence, with the nearest right name where a key is unknown."""
+def _explained(problem: str, kind: Any) -> str:
+    """msgspec's sentence about a value of `kind`, with the nearest right name where a key is unknown."""
     match = re.match(r"Object contains unknown field `([^`]*)`(?: - at `(.*)`)?", problem)
     if not match:
         return problem
     key, place = match.group(1), match.group(2) or "$"
-    names = _names_at(place)
+    names = _names_at(place, kind)
     near = get_close_matches(key, names, n=1) or sorted(names)[:12]
     return f"{place} has no key {key!r}. Nearest: {', '.join(near)}."
 
 
-def _names_at(place: str) -> list[str]:
+def _names_at(place: str, kind: Any) -> list[str]:
     """The keys a table may have, found by walking the types along the place."""
-    kind: Any = Settings
     for step in re.findall(r"\.(\w+)|\[", place):
         if step and hasattr(kind, "__struct_fields__"):
             kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(step, kind)
@@ -139,6 +139,20 @@ def _names_at(place: str) -> list[str]:
             kind = next((a for a in reversed(get_args(kind)) if hasattr(a, "__struct_fields__")), kind)
         kind = next((a for a in get_args(kind) if hasattr(a, "__struct_fields__")), kind)
     return list(getattr(kind, "__struct_fields__", ()))
+
+
+def _located(problem: str, tables: Mapping[str, Any]) -> str:
+    """The sentence with the name of the entry where msgspec only says that it is one of them."""
+    match = re.search(r"\$\.(models|profiles)\[\.\.\.\]", problem)
+    if not match:
+        return problem
+    kind: Any = {"models": ModelSettings, "profiles": ProfileSettings}[match.group(1)]
+    for name, entry in tables[match.group(1)].items():
+        try:
+            msgspec.convert(entry, kind)
+        except msgspec.ValidationError:
+            return problem.replace("[...]", f'."{name}"', 1)
+    return problem
 
 
 def _checked(settings: Settings) -> None:
@@ -152,4 +166,5 @@ def _checked(settings: Settings) -> None:
         try:
             profile.shaped(settings.shaping)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"$.profiles.{name}.shaping: {error}") from error
+            explained = _explained(str(error), ShapingSettings)
+            raise ConfigError(f'$.profiles."{name}".shaping: {explained}') from error
