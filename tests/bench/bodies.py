@@ -14,6 +14,8 @@ import msgspec
 
 NONCE = b"nonce-0000000000"
 
+SIZE_OF_100K_TOKENS = 510_000  # bytes of a body that o200k counts at 100,000 tokens; a test counts it
+
 _TEXT = (
     "the value of return import self config path error result list test request response client server index "
     "cache token context message window budget stream chunk header parse build deploy cluster node replica "

@@ -33,7 +33,7 @@ LENGTHS = (10, 100, 1_000, 10_000)  # messages
 
 def run() -> dict[str, Any]:
     """Milliseconds, and the two ratios the aims name."""
-    body = bodies.body(FITS, 355_000)
+    body = bodies.body(FITS, bodies.SIZE_OF_100K_TOKENS)
     request = decode(body)
     found = {"bytes": len(body), "messages": len(request.messages), **_steps(request)}
     fits, shaped = growth(ROOMY), growth(BUDGET)

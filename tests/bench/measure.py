@@ -43,15 +43,14 @@ class Case(NamedTuple):
         return bodies.body(self.model, self.size)
 
 
-# 355 KB of such a run are about 100,000 tokens: the runs are code and JSON, 3.5 bytes a token.
 CASES = (
     Case("2 KB", FITS, 2 * KB),
     Case("100 KB", FITS, 100 * KB),
     Case("1 MB", FITS, 1 * MB),
     Case("4 MB", FITS, 4 * MB),
     Case("100 KB, cold", FITS, 100 * KB, cold=True),
-    Case("100K tokens, shaped", SHAPED, 355 * KB),
-    Case("100K tokens, shaped, cold", SHAPED, 355 * KB, cold=True),
+    Case("100K tokens, shaped", SHAPED, bodies.SIZE_OF_100K_TOKENS),
+    Case("100K tokens, shaped, cold", SHAPED, bodies.SIZE_OF_100K_TOKENS, cold=True),
 )
 AT_ONCE = 16
 STREAMS = 64

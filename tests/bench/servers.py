@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FITS, SHAPED = "fits", "shaped"  # model names: one takes anything, one a sixth of 400 KB
+FITS, SHAPED = "fits", "shaped"  # model names: one takes anything, one a part of 100,000 tokens
 SHAPED_WINDOW = 65_536
 
 _CORES = sorted(os.sched_getaffinity(0))

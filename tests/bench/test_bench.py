@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import bpe_openai
+import msgspec
 import pytest
 import uvloop
 
@@ -23,6 +25,15 @@ def test_a_body_is_as_large_as_asked_and_always_the_same() -> None:
         body = bodies.body("m", size)
         assert abs(len(body) - size) < 1_000
         assert body == bodies.body("m", size)
+
+
+def test_a_body_said_to_have_100_000_tokens_has_them() -> None:
+    encode = bpe_openai.get_encoding("o200k_base").encode
+    request = msgspec.json.decode(bodies.body("m", bodies.SIZE_OF_100K_TOKENS))
+    calls = [call["function"] for m in request["messages"] for call in m.get("tool_calls", ())]
+    texts = [*(m["content"] for m in request["messages"]), *(c["name"] + c["arguments"] for c in calls)]
+    tokens = sum(len(encode(text)) for text in texts) + 4 * len(request["messages"])
+    assert tokens == pytest.approx(100_000, rel=0.02)
 
 
 def test_a_conversation_made_new_differs_in_every_message_and_keeps_its_size() -> None:
