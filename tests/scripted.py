@@ -100,9 +100,7 @@ def json_reply(value: Any, status: int = 200, headers: Headers = (), **more: Any
     return reply(status, msgspec.json.encode(value), typed, **more)
 
 
-def sse_reply(
-    *events: bytes | Pause | End, headers: Headers = (), done: bool = True, split: int = 0
-) -> list[Step]:
+def sse_reply(*events: bytes | Pause | End, headers: Headers = (), done: bool = True, split: int = 0) -> list[Step]:
     """A stream of `data:` events, each in a chunk of its own. `done=False` leaves `[DONE]` out. A step that
     is no bytes is kept where it stands; after CLOSE, RESET or STALL nothing follows, no last chunk either."""
     typed = [(b"content-type", b"text/event-stream"), *headers]
@@ -143,9 +141,7 @@ class ScriptedUpstream:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> ScriptedUpstream:
-        self._server = await asyncio.start_server(
-            self._accept, "127.0.0.1", self.port, ssl=self._tls, limit=1 << 27
-        )
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, ssl=self._tls, limit=1 << 27)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
@@ -180,15 +176,22 @@ class ScriptedUpstream:
         script = self.scripts[min(len(self.requests), len(self.scripts) - 1)]
         self.requests.append(received)
         steps = script(received) if callable(script) else script
-        playing = asyncio.ensure_future(_play(steps, writer))
-        watching = asyncio.ensure_future(_gone(reader))
-        done, pending = await asyncio.wait({playing, watching}, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        if playing in done and playing.exception() is None:
-            return playing.result()
-        self.left.set()
-        return False
+        stays = await play(steps, reader, writer)
+        if stays is None:
+            self.left.set()
+        return bool(stays)
+
+
+async def play(steps: Iterable[Step], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool | None:
+    """Perform a script; True when the connection stays open for another request, None when the client left."""
+    playing = asyncio.ensure_future(_play(steps, writer))
+    watching = asyncio.ensure_future(_gone(reader))
+    try:
+        done, _ = await asyncio.wait({playing, watching}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        playing.cancel()
+        watching.cancel()
+    return playing.result() if playing in done and playing.exception() is None else None
 
 
 async def receive(reader: asyncio.StreamReader, number: int = 1) -> Received:

@@ -93,11 +93,12 @@ async def serving(
     port: int = 0,
     env: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
+    program: Sequence[str] = (sys.executable, "-m", "proxy.cli", "serve"),
     log: BinaryIO | None = None,
 ) -> AsyncIterator[Served]:
     """Start a proxy in front of `upstream` (a base URL) and stop it in the end, if it still runs. Keys in `toml`
-    before its first table are the upstream's. `prefix` is a command to run it under, e.g. `prlimit`; `log` takes
-    the place of the log's file."""
+    before its first table are the upstream's. `prefix` is a command to run it under, e.g. `prlimit`; `program`
+    what takes the place of `trimtab serve`, `log` of the log's file."""
     port = port or closed_port()
     with tempfile.TemporaryDirectory(prefix="trimtab-") as name:
         folder = Path(name)
@@ -105,7 +106,7 @@ async def serving(
         with (folder / "log").open("wb") as lines, (folder / "errors").open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
                 *prefix,
-                *(sys.executable, "-m", "proxy.cli", "serve"),
+                *program,
                 *("--config", str(folder / "trimtab.toml"), "--port", str(port)),
                 stdout=log or lines,
                 stderr=errors,
