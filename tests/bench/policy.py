@@ -107,7 +107,7 @@ HEAD = f"{'':40} {'req':>5} {'over':>5} {'ref':>4} {'inv':>3} {'cached':5} {'fil
 
 def load(path: Path) -> tuple[list[bytes], list[bytes]]:
     """Messages and tools of a recording, each as the bytes a client would send."""
-    data = json.loads(gzip.open(path).read())
+    data = json.loads(gzip.decompress(path.read_bytes()))
     return [msgspec.json.encode(m) for m in data["messages"]], [msgspec.json.encode(t) for t in data.get("tools") or ()]
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 Message = dict[str, Any]
 
-WORDS = "the proxy keeps what matters and clears what can be had again from the tool that made it ".split()
+WORDS = (
+    "the proxy keeps what matters and clears what can be had again from the tool that made it".split()  # noqa: SIM905
+)
 
 
 def prose(tokens: int, seed: int = 0) -> str:

@@ -48,7 +48,8 @@ async def post(url: str, body: Any, path: str = "/v1/chat/completions", **header
 
 
 async def test_a_request_that_fits_goes_upstream_as_the_very_bytes_received() -> None:
-    body = b'{ "model":"m", "seed":9223372036854775807,"x":1e21,\n "messages":[ {"role":"user","content":"<b> \\u00e9"} ] }'
+    fields = b'{ "model":"m", "seed":9223372036854775807,"x":1e21,\n '
+    body = fields + b'"messages":[ {"role":"user","content":"<b> \\u00e9"} ] }'
     async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, WINDOW) as proxy:
         answer = await post(proxy.url, body, authorization="Bearer sk-client", x_custom="kept")
     sent = upstream.requests[0]
@@ -106,7 +107,8 @@ async def test_a_guessed_limit_never_refuses() -> None:
 
 OVERFLOW = {
     "error": {
-        "message": "This model's maximum context length is 4096 tokens. However, your messages resulted in 6000 tokens.",
+        "message": "This model's maximum context length is 4096 tokens. "
+        "However, your messages resulted in 6000 tokens.",
         "type": "invalid_request_error",
         "param": "messages",
         "code": "context_length_exceeded",
@@ -160,7 +162,7 @@ async def test_a_client_that_leaves_takes_its_upstream_call_with_it(stream: bool
     script = sse_reply(b'{"choices":[]}', STALL) if stream else [STALL]
     async with ScriptedUpstream(script) as upstream, running(upstream.base_url) as proxy:
         calling = asyncio.ensure_future(post(proxy.url, {"model": "m", "stream": stream, "messages": chat(1)}))
-        while not upstream.requests:
+        while not upstream.requests:  # noqa: ASYNC110  the script has no event for it
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         calling.cancel()
@@ -271,15 +273,19 @@ async def test_bypass_observe_profiles_and_their_errors() -> None:
 
 async def test_other_paths_and_methods_pass_through() -> None:
     models = {"object": "list", "data": []}
-    async with ScriptedUpstream(json_reply(models, headers=[(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")])) as upstream:
-        async with running(upstream.base_url) as proxy, aiohttp.ClientSession() as session:
-            async with session.get(proxy.url + "/v1/models?limit=%20x") as answer:
-                assert await answer.json() == models
-                assert answer.headers.getall("set-cookie") == ["a=1", "b=2"]
-            async with session.delete(proxy.url + "/v1/files/file-1") as answer:
-                assert answer.status == 200
-            async with session.post(proxy.url + "/v1/embeddings", data=b'{"input":"x"}') as answer:
-                assert answer.status == 200
+    cookies = [(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2")]
+    async with (
+        ScriptedUpstream(json_reply(models, headers=cookies)) as upstream,
+        running(upstream.base_url) as proxy,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.get(proxy.url + "/v1/models?limit=%20x") as answer:
+            assert await answer.json() == models
+            assert answer.headers.getall("set-cookie") == ["a=1", "b=2"]
+        async with session.delete(proxy.url + "/v1/files/file-1") as answer:
+            assert answer.status == 200
+        async with session.post(proxy.url + "/v1/embeddings", data=b'{"input":"x"}') as answer:
+            assert answer.status == 200
     asked = [(r.method, r.target, r.body) for r in upstream.requests]
     assert asked == [
         ("GET", "/v1/models?limit=%20x", b""),

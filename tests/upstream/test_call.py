@@ -16,9 +16,7 @@ pytestmark = pytest.mark.anyio
 URL = "https://host/v1"
 
 
-def call(
-    method: str = "POST", path: str = "/chat/completions", retries: int = 2, body: object = b"x"
-) -> Call:
+def call(method: str = "POST", path: str = "/chat/completions", retries: int = 2, body: object = b"x") -> Call:
     upstream = UpstreamSettings(name="here", base_url=URL, retries=retries)
     return Call(upstream, method, URL + path, [], body)  # type: ignore[arg-type]
 

@@ -23,9 +23,7 @@ FAILURES: list[tuple[BaseException, type[UpstreamError], Again, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("raised", "kind", "again", "says"), FAILURES, ids=lambda value: type(value).__name__
-)
+@pytest.mark.parametrize(("raised", "kind", "again", "says"), FAILURES, ids=lambda value: type(value).__name__)
 def test_what_it_means(raised: BaseException, kind: type[UpstreamError], again: Again, says: str) -> None:
     assert isinstance(raised, RAISED)
     found = failure(raised, UPSTREAM)

@@ -12,9 +12,7 @@ from proxy.upstream.settings import UpstreamSettings
 
 OPEN = UpstreamSettings(name="a", base_url="https://api.example/v1")
 KEYED = UpstreamSettings(name="a", base_url="https://api.example/v1", api_key="sk-ours")
-AZURE = UpstreamSettings(
-    name="a", base_url="https://api.example/v1", headers={"Api-Key": "ours", "X-Team": "core"}
-)
+AZURE = UpstreamSettings(name="a", base_url="https://api.example/v1", headers={"Api-Key": "ours", "X-Team": "core"})
 HOST = (b"host", b"api.example")
 
 
@@ -78,9 +76,7 @@ LENGTHS: list[tuple[Pairs, dict[str, object], list[bytes]]] = [
 
 
 @pytest.mark.parametrize(("headers", "more", "expected"), LENGTHS)
-def test_the_length_is_stated_once_and_true(
-    headers: Pairs, more: dict[str, object], expected: list[bytes]
-) -> None:
+def test_the_length_is_stated_once_and_true(headers: Pairs, more: dict[str, object], expected: list[bytes]) -> None:
     pairs = sent(headers, **more)
     assert [value for name, value in pairs if name == b"content-length"] == expected
     assert not any(name == b"transfer-encoding" for name, _ in pairs)

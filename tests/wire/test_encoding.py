@@ -72,9 +72,7 @@ def test_a_body_that_is_something_else_is_refused(encoding: str, pack: Callable[
     with pytest.raises(InvalidRequest, match="not valid"):
         decode_body(b'{"plain": "json"}', encoding, LIMIT)
     with pytest.raises(InvalidRequest, match="not valid"):
-        decode_body(
-            gzip.compress(TEXT)[:-12] if "gz" in encoding.lower() else pack(TEXT)[:-12], encoding, LIMIT
-        )
+        decode_body(gzip.compress(TEXT)[:-12] if "gz" in encoding.lower() else pack(TEXT)[:-12], encoding, LIMIT)
 
 
 @pytest.mark.parametrize("encoding", ["zstd", "compress", "gzip, br", "utf-8"])

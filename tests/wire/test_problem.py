@@ -38,9 +38,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("error", "expected"), HEADERS, ids=lambda value: type(value).__name__)
-def test_headers_say_whether_to_come_again(
-    error: errors.TrimtabError, expected: list[tuple[bytes, bytes]]
-) -> None:
+def test_headers_say_whether_to_come_again(error: errors.TrimtabError, expected: list[tuple[bytes, bytes]]) -> None:
     assert problem.headers(error) == [(b"content-type", b"application/json"), *expected]
 
 
