@@ -38,8 +38,11 @@ _JSON = (b"content-type", b"application/json")
 class Calls:
     """The upstreams, as the exchange uses them."""
 
-    def __init__(self, upstreams: Sequence[UpstreamSettings], client: Client, access: Access) -> None:
+    def __init__(
+        self, upstreams: Sequence[UpstreamSettings], client: Client, access: Access, keepalive_s: float = 0.0
+    ) -> None:
         self._upstreams, self._client, self._access = upstreams, client, access
+        self.keepalive_s = keepalive_s  # seconds of silence a client is left with
         self._named = {upstream.name: upstream for upstream in upstreams}
 
     def route(self, model: str | None) -> UpstreamSettings:
@@ -48,7 +51,8 @@ class Calls:
 
     async def chat(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes."""
-        return await inspect(await self._send(upstream, incoming, body, notes, body_changed=True, identity=True))
+        answer = await self._send(upstream, incoming, body, notes, body_changed=True, identity=True)
+        return await inspect(answer, self.keepalive_s)
 
     async def passthrough(self, incoming: Incoming, body: Body, notes: Notes) -> Verdict:
         """Send any other request on, its body as it comes. Only where there are several upstreams a JSON body is

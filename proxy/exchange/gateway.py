@@ -29,7 +29,7 @@ from proxy.exchange.compaction import Compaction
 from proxy.exchange.decider import Decider
 from proxy.exchange.incoming import Body, ClientGone, Downstream, Headers, Incoming
 from proxy.exchange.notes import Notes
-from proxy.exchange.relay import Relay, Verdict
+from proxy.exchange.relay import Relay, RelaySettings, Verdict
 from proxy.exchange.shape import Shaping, outgoing, refusal, too_long
 from proxy.telemetry import NO_TRACING, Outcome, Telemetry
 from proxy.upstream.overflow import Overflow
@@ -142,24 +142,34 @@ class Gateway:
     async def _forward(
         self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
     ) -> None:
-        """Send what was decided; on an overflow once more, smaller; relay the answer; learn from it."""
+        """Send what was decided; on an overflow once more, smaller, unless the client has part of an answer; learn
+        from it."""
         notes.outcome = "shaped" if shaping.plan.shaped else "passed"
-        verdict = await self._send(upstream, incoming, shaping, notes)
-        if verdict.overflow is not None:
-            notes.overflow = True
-            await verdict.answer.aclose()
-            again = self._decider.again(shaping, upstream, verdict.overflow)
+        overflow = await self._tried(upstream, incoming, shaping, downstream, notes)
+        if overflow is not None:
+            again = self._decider.again(shaping, upstream, overflow)
             if again is None:
-                raise _overflowed(shaping, verdict.overflow)
+                raise _overflowed(shaping, overflow)
+            if notes.relayed:
+                raise _interrupted(overflow)
             notes.planned(again, 0.0)
             notes.outcome, shaping = "shaped", again
-            verdict = await self._send(upstream, incoming, shaping, notes)
-            if verdict.overflow is not None:
-                await verdict.answer.aclose()
-                raise _overflowed(shaping, verdict.overflow)
-        await self._relay(verdict, downstream, notes, shaping)
+            overflow = await self._tried(upstream, incoming, shaping, downstream, notes)
+            if overflow is not None:
+                raise _overflowed(shaping, overflow)
         if notes.usage is not None:
             self._decider.observe(shaping, upstream, notes.usage.prompt)
+
+    async def _tried(
+        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
+    ) -> Overflow | None:
+        """One call, and its answer relayed; or the overflow it was, which the client has not been told of."""
+        verdict = await self._send(upstream, incoming, shaping, notes)
+        if verdict.overflow is None:
+            return await self._relay(verdict, downstream, notes, shaping, explains=True)
+        notes.overflow = True
+        await verdict.answer.aclose()
+        return verdict.overflow
 
     async def _send(self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes) -> Verdict:
         """Fetch the summary the plan asks for, apply the plan, call the upstream."""
@@ -202,9 +212,18 @@ class Gateway:
         notes.outcome, notes.upstream = outcome, upstream.name
         await self._relay(await self._calls.chat(upstream, incoming, raw, notes), downstream, notes, None)
 
-    async def _relay(self, verdict: Verdict, downstream: Downstream, notes: Notes, shaping: Shaping | None) -> None:
+    async def _relay(
+        self,
+        verdict: Verdict,
+        downstream: Downstream,
+        notes: Notes,
+        shaping: Shaping | None,
+        *,
+        explains: bool = False,
+    ) -> Overflow | None:
+        settings = RelaySettings(self._calls.keepalive_s, explains)
         try:
-            await Relay(verdict, downstream, notes, shaping).run()
+            return await Relay(verdict, downstream, notes, shaping, settings).run()
         finally:
             await verdict.answer.aclose()
 
@@ -260,6 +279,15 @@ def _endpoint(path: str) -> str:
 
 def _overflowed(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
     return too_long(shaping, reported=overflow.actual, upstream_limit=overflow.limit, upstream=overflow.message)
+
+
+def _interrupted(overflow: Overflow) -> ConversationTooLong:
+    return ConversationTooLong(
+        "The upstream found this conversation too long for the model when its answer had already begun. "
+        "Send it again: it will be shortened to what was learned from that.",
+        param="messages",
+        detail={"upstream": overflow.message},
+    )
 
 
 def _outcome_of(error: TrimtabError) -> Outcome:

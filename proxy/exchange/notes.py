@@ -52,6 +52,7 @@ class Notes:
         self.first_byte_at: float | None = None
         self.retries = 0
         self.overflow = False
+        self.relayed = False  # the client has some of an answer's body
         self.fail_open = self.error_code = ""
 
     @contextmanager

@@ -1,12 +1,14 @@
 """The answer's way back. Bytes are relayed as they come; what is read of them is read beside the path.
 
-An answer is inspected before the client sees any of it: an error's body is read, and of a stream the first bytes,
-because an overflow found there can still be mended by a smaller request.
+An answer is inspected before the client sees any of it: an error's body is read, and of a stream the first event,
+because an overflow found there can still be mended by a smaller request. A stream whose first event is long in coming
+is begun without it; an overflow that comes after that, or later, becomes our one clear error as the last event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -16,6 +18,7 @@ from proxy.exchange import report
 from proxy.exchange.incoming import Downstream
 from proxy.exchange.notes import Notes
 from proxy.exchange.policies import is_ours
+from proxy.exchange.pulse import KEEP_ALIVE, Pulse
 from proxy.exchange.shape import Shaping
 from proxy.telemetry import Usage
 from proxy.upstream.answer import Answer
@@ -29,20 +32,24 @@ from proxy.wire.usage import usage_of
 _STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
+_HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """An answer and what its beginning says. `body` is the whole of it, where it was read whole."""
+    """An answer and what its beginning says. `body` is the whole of it, where it was read whole; `silent`: a stream
+    of which nothing has come yet."""
 
     answer: Answer
     overflow: Overflow | None = None
     body: bytes | None = None
     stream: bool = False
+    silent: bool = False
     encoding: str = ""
 
 
-async def inspect(answer: Answer) -> Verdict:
-    """Read as much of an answer as it takes to know whether it is an overflow. Raises what the answer raises."""
+async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
+    """Read as much of an answer as it takes to know whether it is an overflow, of a stream for at most `patience_s`
+    seconds (0: as long as its first bytes take). Raises what the answer raises."""
     fields = {name.lower(): value for name, value in answer.headers}
     kind, encoding = (_value(fields, name) for name in (b"content-type", b"content-encoding"))
     if answer.status >= 400:
@@ -50,8 +57,17 @@ async def inspect(answer: Answer) -> Verdict:
         found = classify(answer.status, readable(raw, encoding, ERROR_LIMIT))
         return Verdict(answer, found, raw if answer.complete else None, encoding=encoding)
     if kind.startswith("text/event-stream"):
-        head = await answer.read(1)
-        return Verdict(answer, _overflow_of(head, encoding), stream=True, encoding=encoding)
+        beginning = _Beginning(answer, encoding, patience_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s or None):
+                await beginning.read()
+        return Verdict(
+            answer,
+            beginning.overflow,
+            stream=True,
+            silent=not beginning.size and not answer.complete,
+            encoding=encoding,
+        )
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
@@ -60,11 +76,33 @@ async def inspect(answer: Answer) -> Verdict:
     return Verdict(answer, found, raw, encoding=encoding)
 
 
-def _overflow_of(head: bytes, encoding: str) -> Overflow | None:
-    for data in sse.Tap().feed(readable(head, encoding, ERROR_LIMIT)):
-        if found := classify_event(data):
-            return found
-    return None
+class _Beginning:
+    """The beginning of a stream: `size` bytes of it, up to the first event that says something, and what that is."""
+
+    def __init__(self, answer: Answer, encoding: str, patience_s: float) -> None:
+        self._answer, self._patient = answer, patience_s > 0
+        self._unpacked = decoder(encoding, _STREAM_LIMIT) if encoding else None
+        self._tap, self._text = sse.Tap(), b""
+        self.size = 0
+        self.overflow: Overflow | None = None
+
+    async def read(self) -> None:
+        while True:
+            raw = await self._answer.read(self.size + 1)
+            new, self.size = raw[self.size :], len(raw)
+            text = _decoded(self._unpacked, new)
+            self._text += text
+            events = self._tap.feed(text) if new else self._tap.flush()
+            if events:
+                self.overflow = next(filter(None, map(classify_event, events)), None)
+                return
+            if not new or not self._patient or not self._may_be_an_error():
+                return
+
+    def _may_be_an_error(self) -> bool:
+        """So far there are comments only, or too little to tell, or the word has been said."""
+        text = self._text
+        return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
 
 
 def readable(raw: bytes, encoding: str, limit: int) -> bytes:
@@ -79,19 +117,42 @@ def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:
     return fields.get(name, b"").decode("latin-1").strip().lower()
 
 
+class RelaySettings(msgspec.Struct, frozen=True):
+    """`keepalive_s`: seconds of silence after which a waiting client gets a comment, 0 for none. `explains`: whether
+    an overflow in the middle of a stream is taken out, to be told in our own words."""
+
+    keepalive_s: float = 0.0
+    explains: bool = False
+
+
+_PLAIN = RelaySettings()
+
+
 class Relay:
     """One answer on its way to one client."""
 
-    def __init__(self, verdict: Verdict, downstream: Downstream, notes: Notes, shaping: Shaping | None) -> None:
+    def __init__(
+        self,
+        verdict: Verdict,
+        downstream: Downstream,
+        notes: Notes,
+        shaping: Shaping | None,
+        settings: RelaySettings = _PLAIN,
+    ) -> None:
         self._verdict, self._down, self._notes, self._shaping = verdict, downstream, notes, shaping
+        self._settings = settings
+        self._late: Overflow | None = None
         request = shaping.request if shaping else None
         self._tells_edits = request is not None and is_ours(request.context_management)
         self._tap = sse.Tap()
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
 
-    async def run(self) -> None:
-        """Relay to the end. Raises UpstreamError when the upstream dies before the client got anything."""
+    async def run(self) -> Overflow | None:
+        """Relay to the end. Gives the overflow that ended a stream in the client's hands: it has not been told yet,
+        and its answer is not ended. Raises UpstreamError when the upstream dies before the client got anything."""
         status = self._verdict.answer.status
+        if self._down.started and not self._verdict.stream:
+            raise UpstreamError(f"The upstream answered the shortened request with {status} instead of a stream.")
         self._notes.status = status
         if status >= 400:
             self._notes.outcome = "upstream_error" if status >= 500 else "upstream_rejected"
@@ -101,6 +162,7 @@ class Relay:
             await self._stream()
         else:
             await self._unread()
+        return self._late
 
     # -- an answer in one piece ----------------------------------------------------------------------------------
 
@@ -141,45 +203,77 @@ class Relay:
 
     async def _stream(self) -> None:
         await self._start()
-        if self._shaping is not None and self._notes.edits and not self._verdict.encoding:
-            await self._down.write(report.comment(self._shaping, self._notes.edits, self._notes.gathered))
-        edits = (self._tells_edits or self._notes.asked_usage) and not self._verdict.encoding
+        encoded = bool(self._verdict.encoding)  # what is compressed we cannot speak into
+        pulse = Pulse(self._down, 0 if encoded else self._settings.keepalive_s)
+        edits = (self._tells_edits or self._notes.asked_usage) and not encoded
         try:
-            await (self._edited() if edits else self._untouched())
+            if self._shaping is not None and self._notes.edits and not encoded:
+                await pulse.say(report.comment(self._shaping, self._notes.edits, self._notes.gathered))
+            elif self._verdict.silent and not encoded and self._settings.keepalive_s:
+                await pulse.say(KEEP_ALIVE)
+            await (self._edited(pulse) if edits else self._untouched(pulse))
         except UpstreamError as error:
             self._broken(error)
-            await self._down.end(b"\n\n" + problem.sse_event(error))
+            await pulse.stop()
+            if not encoded:
+                await self._down.end((b"" if pulse.between else b"\n\n") + problem.sse_event(error))
             return
-        await self._down.end()
+        finally:
+            await pulse.stop()
+            self._notes.relayed = not pulse.fresh
+        if self._late is None:
+            await self._down.end()
 
-    async def _untouched(self) -> None:
+    async def _untouched(self, pulse: Pulse) -> None:
         """Every byte as it came; the tap reads beside."""
-        write, tap = self._down.write, self._tap
+        write, tap = pulse.write, self._tap
         unpacked = decoder(self._verdict.encoding, _STREAM_LIMIT) if self._verdict.encoding else None
         async for chunk in self._verdict.answer.chunks():
-            await write(chunk)
-            if unpacked is None and tap.idle and _uneventful(chunk):
-                continue
-            for data in tap.feed(_decoded(unpacked, chunk)):
-                self._observe(data)
+            if unpacked is not None or not tap.idle or not _uneventful(chunk):
+                began = tap.idle
+                found = [self._observe(data) for data in tap.feed(_decoded(unpacked, chunk))]
+                if any(found) and self._settings.explains and began and unpacked is None:
+                    chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
+            if chunk:
+                await write(chunk)
+            if self._late is not None:
+                return
         for data in tap.flush():
             self._observe(data)
 
-    async def _edited(self) -> None:
+    def _until_overflow(self, frames: Iterable[sse.Frame]) -> Iterator[bytes]:
+        """The frames before the one that says that the prompt is too long. One that has partly been relayed already
+        is not looked for: it goes on as the upstream wrote it."""
+        for frame in frames:
+            if frame.data is not None and (found := classify_event(frame.data)):
+                self._late = found
+                return
+            yield frame.raw
+
+    async def _edited(self, pulse: Pulse) -> None:
         """Event by event: what the client asked of us goes in before the end, the usage that only we asked for
         is taken out again. All other events keep their bytes."""
         editor = sse.Editor()
         async for chunk in self._verdict.answer.chunks():
             if out := b"".join(self._kept(frame) for frame in editor.feed(chunk)):
-                await self._down.write(out)
+                await pulse.write(out)
+            if self._late is not None:
+                return
         rest = b"".join(self._kept(frame) for frame in editor.flush())
-        await self._down.write(rest + self._applied_edits_event())
+        if self._late is None:
+            rest += self._applied_edits_event()
+        if rest:
+            await pulse.write(rest)
 
     def _kept(self, frame: sse.Frame) -> bytes:
         """What goes to the client in the place of one event."""
         if frame.data is None:
-            return frame.raw
-        self._observe(frame.data)
+            return frame.raw if self._late is None else b""
+        found = self._observe(frame.data)
+        if self._settings.explains:
+            self._late = self._late or found
+        if self._late is not None:
+            return b""
         if frame.data == sse.DONE:
             return self._applied_edits_event() + frame.raw
         return b"" if self._notes.asked_usage and _only_usage(frame.data) else frame.raw
@@ -197,14 +291,18 @@ class Relay:
         chunk = {**kept, "choices": [], "context_management": msgspec.Raw(told)}
         return sse.event(msgspec.json.encode(chunk))
 
-    def _observe(self, data: bytes) -> None:
+    def _observe(self, data: bytes) -> Overflow | None:
         """What one event tells: usage, an error, an overflow. Never raises."""
         if data != sse.DONE and self._tells_edits:
             self._last = data
         self._read_usage(data)
-        if (b'"error"' in data or b"response.failed" in data) and unwrap_event(data) is not None:
-            self._notes.overflow = self._notes.overflow or classify_event(data) is not None
+        if not any(word in data for word in _ERRORS):
+            return None
+        found = classify_event(data)
+        self._notes.overflow = self._notes.overflow or found is not None
+        if unwrap_event(data) is not None:
             self._notes.outcome = "upstream_error"
+        return found
 
     def _broken(self, error: UpstreamError) -> None:
         self._notes.outcome, self._notes.error_code = "upstream_error", error.code or ""
@@ -223,7 +321,8 @@ class Relay:
             headers.append((b"x-request-id", self._notes.request_id.encode("latin-1", "replace")))
         if self._shaping is not None:
             headers += report.headers(self._shaping, self._notes.edits, self._notes.gathered)
-        await self._down.start(answer.status, headers)
+        if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
+            await self._down.start(answer.status, headers)
 
 
 class _Chunk(msgspec.Struct):
@@ -241,13 +340,13 @@ def _only_usage(data: bytes) -> bool:
         return False
 
 
+_ERRORS = (b'rror"', b"response.failed")
+
+
 def _uneventful(chunk: bytes) -> bool:
     """Whether a chunk is whole events, none of which tells anything `Relay._observe` would hear: most are."""
     return (
-        chunk.endswith(b"\n\n")
-        and b'usage"' not in chunk
-        and b'"error"' not in chunk
-        and b"response.failed" not in chunk
+        chunk.endswith(b"\n\n") and b'usage"' not in chunk and b'rror"' not in chunk and b"response.failed" not in chunk
     )
 
 

@@ -54,7 +54,7 @@ class Parts:
             notify=self._limits_said,
         )
         access = Access(server.client_keys)
-        self.calls = Calls(settings.upstreams, self.client, access)
+        self.calls = Calls(settings.upstreams, self.client, access, server.keepalive_s)
         self.summariser = self._summariser()
         compaction = settings.compaction and self.summariser and Compaction(settings.compaction, self.summariser)
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)

@@ -10,7 +10,6 @@ When to try again is said in `call`.
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import AsyncIterable, Callable
 from functools import lru_cache
@@ -21,6 +20,7 @@ from yarl import URL
 
 from proxy.upstream.answer import Answer
 from proxy.upstream.call import Call, Upload
+from proxy.upstream.connections import Connections
 from proxy.upstream.failures import RAISED, Failure, failure
 from proxy.upstream.settings import UpstreamSettings
 from proxy.upstream.target import target
@@ -34,10 +34,9 @@ _HEAD_BYTES = 64 * 1024
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A session that adds nothing and keeps nothing. Its connections are not limited: what is in flight is
-    limited where requests come in."""
+    """A session that adds nothing and keeps nothing."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, socket_factory=_socket),
+        connector=Connections(),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
@@ -129,18 +128,6 @@ class Client:
 
 class _Again(Exception):
     """Asks for the next try; its text, the upstream's name, is what the log of retries shows."""
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that asks after a silent peer every minute, with the OpenAI SDK's own figures: models think for
-    minutes without a byte, and middleboxes forget a connection that is silent for longer."""
-    family, kind, protocol, *_ = address
-    opened = socket.socket(family, kind, protocol)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):  # not on every platform
-        if hasattr(socket, option):
-            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), 60)
-    return opened
 
 
 @lru_cache(maxsize=64)
