@@ -8,6 +8,8 @@ goes first when the frontier has to move again.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from proxy.context.alternation import bridges, unbridged
@@ -19,7 +21,7 @@ from proxy.context.views import MESSAGE_OVERHEAD
 _OLDEST = "oldest part of the conversation"
 
 
-class _Goal(msgspec.Struct, frozen=True):
+class Goal(msgspec.Struct, frozen=True):
     """How far the frontier moves: down to the target in tokens, and in messages where those are counted."""
 
     tokens: int
@@ -31,11 +33,11 @@ class _Goal(msgspec.Struct, frozen=True):
         return state.size <= self.tokens and state.kept <= self.messages
 
 
-def _goal(state: State) -> _Goal:
+def _goal(state: State) -> Goal:
     exceeded = [n for n in state.windows if state.kept > n]
     messages = int(min(exceeded) * state.policy.shaping.target) if exceeded else state.kept
     tokens = state.target if state.over else state.size
-    return _Goal(tokens, messages, min(tokens, state.target) // 2, messages // 2 if exceeded else 0)
+    return Goal(tokens, messages, min(tokens, state.target) // 2, messages // 2 if exceeded else 0)
 
 
 def _recent(state: State) -> int:
@@ -49,10 +51,12 @@ def _recent(state: State) -> int:
 
 def summarize(state: State) -> None:
     """Advance over whole segments; one summary stands for all of them, once they take more room than it does."""
-    goal = _goal(state)
-    if not state.policy.compaction or goal.reached(state):
+    if not state.policy.compaction:
         return
     pins, limit, before = state.pins(), _recent(state), state.summarized
+    goal = depth(state, pins)
+    if goal.reached(state):
+        return
     cost = max(state.policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS)
     won = state.gap_tokens
     _unpinned(state, pins, goal)
@@ -64,22 +68,36 @@ def summarize(state: State) -> None:
                 before = state.summarized
             continue
         _advance(state, state.unit_of[segment.stop - 1] + 1, pins, "summarized", "part of the summary")
+        _release(state, pins, "summarized")
         state.open_gap(cost)
         before = state.standing = state.summarized
     state.summarized = before
-    _release(state, pins, "summarized")
+
+
+def depth(state: State, pins: set[int]) -> Goal:
+    """How far summarising goes: it frees what an overflow by nothing at all would need, measured from system messages
+    and task alone, so that the segments can be told before it comes (`foresight`). After a larger overflow it stays no
+    higher than half-way to the budget."""
+    goal = _goal(state)
+    if not state.over:
+        return goal
+    task = [u for u in map(state.unit_of.__getitem__, state.users[:1]) if u in pins]
+    room = state.budget - state.fixed - sum(map(state.unit_size, task))
+    tokens = state.size - int(max(0, room) * (1 - state.policy.shaping.target))
+    return msgspec.structs.replace(goal, tokens=max(state.fixed, min(tokens, (state.budget + state.target) // 2)))
 
 
 def next_segment(state: State, limit: int) -> Segment | None:
     """The first segment after those summarised, if all of it lies before message `limit`.
 
     Segments are cut from the start of the history on a size grid, by what the messages were before any edit, so
-    they do not depend on when the overflow happens.
+    they do not depend on when the overflow happens. The grid is a power of two: budgets are in the estimator's tokens
+    and move with its calibration, and each summary made so far is worth nothing once segments are cut elsewhere.
     """
     if state.summarized < len(state.segments):
         segment = state.segments[state.summarized]
         return segment if segment.stop <= limit else None
-    grid = state.budget * state.policy.shaping.segment_share
+    grid = 1 << round(math.log2(max(1.0, state.budget * state.policy.shaping.segment_share)))
     u = state.unit_of[state.segments[-1].stop - 1] + 1 if state.segments else state.home
     start, size = u, 0
     while u < len(state.units) and state.units[u].stop <= limit:
@@ -146,7 +164,7 @@ def _drop_before(state: State, last: int, only: set[int] | None) -> None:
     _release(state, pins, "dropped")
 
 
-def _rest_of_turn(state: State, last: int, goal: _Goal) -> tuple[int, bool]:
+def _rest_of_turn(state: State, last: int, goal: Goal) -> tuple[int, bool]:
     """Where the turn the frontier stands in ends, `last` at most, and whether it goes as a whole."""
     first = stop = state.frontier
     turn, weight = state.units[first].turn, 0
@@ -202,7 +220,7 @@ def _release(state: State, pins: set[int], stage: Stage) -> None:
         _let_go(state, pins, stage)
 
 
-def _unpinned(state: State, pins: set[int], goal: _Goal) -> None:
+def _unpinned(state: State, pins: set[int], goal: Goal) -> None:
     """Drop, oldest first and as far as needed, what was pinned when the frontier passed and is no longer."""
     units = state.units
     anchors = {units[u].turn for u in state.stayed if u in pins and units[u].role != "user"}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from proxy.context import alternation, frontier, stages
-from proxy.context.edits import Breakdown, Plan, Segment
+from proxy.context import alternation, foresight, frontier, stages
+from proxy.context.edits import Breakdown, Plan
 from proxy.context.policy import Policy
 from proxy.context.replay import State
 from proxy.context.rewrite import announced
@@ -58,7 +58,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
     if not _may_press(conversation, policy, original + added, budget):
         return Plan(original, original + added, budget, True, unpin=unpin, announce=announce)
     state = _replay(conversation, policy, budget, conversation.extras + added, memo)
-    return Plan(
+    made = Plan(
         original=original,
         sent=state.size,
         budget=budget,
@@ -66,12 +66,13 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         edits=tuple(state.edits[i] for i in sorted(state.edits)),
         gap=alternation.gap(state),
         summary=tuple(state.segments[: state.standing]),
-        ahead=_ahead(state),
         breakdown=_breakdown(state, conversation.extras),
         moved=state.moved,
         unpin=tuple(i for i in unpin if not state.gone[i]),
         announce=announce,
     )
+    ahead = foresight.segments(state)
+    return msgspec.structs.replace(made, ahead=ahead) if ahead else made
 
 
 def _may_press(conversation: History, policy: Policy, size: int, budget: int) -> bool:
@@ -102,20 +103,6 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
                 if state.pressed:
                     stage(state)
     return state
-
-
-def _ahead(state: State) -> tuple[Segment, ...]:
-    """The segments the next overflow would take, once the conversation nears its budget."""
-    policy = state.policy
-    if not policy.compaction or state.size <= state.budget * policy.precompact_share:
-        return ()
-    state.aim()
-    before, limit, size = state.summarized, state.end - policy.shaping.keep_recent, state.size
-    while size > state.target and (segment := frontier.next_segment(state, limit)) is not None:
-        size -= sum(state.sent[i] for i in range(segment.start, segment.stop))
-        state.summarized += 1
-    found, state.summarized = state.summarized, before
-    return tuple(state.segments[:found]) if found > before else ()
 
 
 def _announced(views: Sequence[View], policy: Policy, extras: int) -> int | None:

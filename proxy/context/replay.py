@@ -60,6 +60,7 @@ class State:
         self.results: list[int] = []
         self.cleared = 0  # results already considered for clearing
         self.seen = 0  # results the model has answered to: one it never saw is not cleared
+        self.foreseen = False  # the next overflow is tried out: by then the newest results are no longer that
         self.uncut: list[int] = []  # oversized messages not truncated yet
         self.users: list[int] = []
         self.run: list[int] = []  # user messages of the run that is going on: its question and what came in between
@@ -121,6 +122,11 @@ class State:
     def uncleared(self) -> int:
         """Tool results not considered for clearing yet."""
         return len(self.results) - self.cleared
+
+    @property
+    def spared(self) -> int:
+        """Position in `results` of the first that is never cleared: the newest, and what the model has not seen."""
+        return len(self.results) if self.foreseen else min(self.seen, len(self.results) - 1)
 
     @property
     def pressed(self) -> bool:

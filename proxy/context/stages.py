@@ -67,7 +67,7 @@ def _protected_from(state: State) -> int:
     while position > state.cleared and room >= state.sent[results[position - 1]]:
         position -= 1
         room -= state.sent[results[position]]
-    return max(state.cleared, min(position, state.seen, len(results) - 1))
+    return max(state.cleared, min(position, state.spared))
 
 
 def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:

@@ -33,7 +33,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
     model: str = "same"  # the request's own model, or a named faster one
     max_summary_tokens: Count = 2_000  # the size a summary is asked for and counted at
-    precompact_share: Share = 0.75  # of the budget: from here the next summary is made ahead of need
+    precompact_share: Share = 0.8  # of the budget: from here the next summary is made ahead of need
     summary_wait_s: Seconds = 20.0  # the longest a request waits for a summary before it goes on without
     call_timeout_s: Seconds = 60.0  # the longest one summary call may take
     max_read_tokens: Count = 100_000  # the most one summary call reads; a longer span is read in pieces

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from proxy.context.edits import Segment
@@ -145,8 +147,20 @@ def test_segments_do_not_depend_on_when_the_overflow_happens() -> None:
     assert early.segments == late.segments[: len(early.segments)]
     assert early.segments[0].start == 1
     assert all(a.stop == b.start for a, b in zip(late.segments, late.segments[1:], strict=False))
-    grid = budget * 0.2
+    grid = 2 ** round(math.log2(budget * 0.2))
     assert all(tokens(raws[s.start : s.stop]) >= grid > tokens(raws[s.start : s.stop - 2]) for s in late.segments)
+
+
+def test_segments_stay_where_they_are_when_the_budget_moves_a_little() -> None:
+    """Calibration moves the budget by steps of some percent."""
+    raws = [system(), user("Begin."), *tool_loop(20, 600)]
+    found = []
+    for budget in (5000, 5300, 5700):
+        state = walked(raws, budget, COMPACT)
+        while next_segment(state, state.end) is not None:
+            state.summarized += 1
+        found.append(state.segments)
+    assert found[0] == found[1] == found[2]
 
 
 def test_one_summary_stands_for_all_segments() -> None:

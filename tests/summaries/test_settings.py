@@ -15,7 +15,7 @@ def test_the_documented_tables_are_taken() -> None:
     [compaction]
     model = "same"
     max_summary_tokens = 2000
-    precompact_share = 0.75
+    precompact_share = 0.8
     summary_wait_s = 20.0
     """
     tables = msgspec.toml.decode(text)
