@@ -10,12 +10,13 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from proxy.telemetry.lossy import Lossy
 from proxy.telemetry.record import Exchange, SummaryRun
 from proxy.telemetry.settings import TelemetrySettings
 
@@ -155,7 +156,7 @@ def _renderer(settings: TelemetrySettings, stream: TextIO) -> Processor:
 
 def configure(settings: TelemetrySettings, stream: TextIO | None = None) -> ExchangeLog:
     """Set up this process's log into `stream` (default: standard output); returns the writer of records."""
-    stream = stream or sys.stdout
+    stream = cast(TextIO, Lossy(stream or sys.stdout))
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     render = _renderer(settings, stream)
     _route_libraries(stream, level, render)
