@@ -159,6 +159,12 @@ class Front:
 
     def __init__(self, gateway: Gateway, load: Load, max_body_bytes: int) -> None:
         self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
+        self._exchanges: set[asyncio.Task[None]] = set()
+
+    def cut(self) -> None:
+        """Give up every exchange that still goes on: their time to finish is over."""
+        for exchange in self._exchanges:
+            exchange.cancel()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         incoming = _incoming(scope)
@@ -181,6 +187,7 @@ class Front:
         exchange = asyncio.current_task()
         assert exchange is not None
         watch = Watch(exchange, body.complete, receive)
+        self._exchanges.add(exchange)
         try:
             await self._gateway.handle(incoming, body, response)
         except asyncio.CancelledError:
@@ -188,6 +195,7 @@ class Front:
                 raise  # the server is stopping, or whoever called us is
             exchange.uncancel()
         finally:
+            self._exchanges.discard(exchange)
             watch.end()
 
 

@@ -111,6 +111,7 @@ class Parts:
 
     def _limits_said(self, event: Event) -> None:
         if event.kind == "factor_moved":
+            self.telemetry.admit([event.model])  # the upstream has counted for it: it knows the name
             factor = self.limits.factor(event.upstream, event.model)
             self.telemetry.metrics.calibrated(event.upstream, event.model, factor)
 

@@ -74,3 +74,4 @@ async def _drain(parts: Parts, stop: asyncio.Event) -> None:
     await asyncio.wait((idle, again), timeout=server.grace_s, return_when=asyncio.FIRST_COMPLETED)
     idle.cancel()
     again.cancel()
+    parts.front.cut()  # the server stops only once nothing is in flight

@@ -1,0 +1,221 @@
+"""ASGI in, plain values out: bodies, bounds, what is in flight. Driven by the messages a server would send."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from yarl import URL
+
+from proxy.errors import BodyTooLarge, InvalidRequest, Overloaded, UnknownEncoding, UploadTimeout
+from proxy.exchange.incoming import ClientGone
+from proxy.server.asgi import Load, RequestBody, Response
+from tests.exchange.conversations import chat
+from tests.exchange.test_gateway import COMPLETION, post
+from tests.running import running
+from tests.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
+
+pytestmark = pytest.mark.anyio
+
+GONE = {"type": "http.disconnect"}
+
+
+def came(*chunks: bytes, more: bool = False) -> list[dict[str, Any]]:
+    """Messages with these chunks; the last one ends the body unless there is more."""
+    last = len(chunks) - 1
+    return [{"type": "http.request", "body": c, "more_body": more or i < last} for i, c in enumerate(chunks)]
+
+
+def body(
+    messages: list[dict[str, Any]], *, limit: int = 100, load: Load | None = None, pause_s: float = 5.0, **headers: str
+) -> RequestBody:
+    left = iter(messages)
+
+    async def receive() -> dict[str, Any]:
+        for message in left:
+            return message
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return RequestBody(receive, named, load or Load(10, 10_000), limit, pause_s)
+
+
+# -- a body ------------------------------------------------------------------------------------------------------
+
+WHOLE: list[tuple[list[dict[str, Any]], dict[str, str], bytes]] = [
+    (came(b"abc"), {}, b"abc"),
+    (came(b"a", b"b", b"c"), {}, b"abc"),
+    (came(b""), {}, b""),
+    (came(b"ab", b"c", more=True), {"content_length": "3"}, b"abc"),  # the announced length tells the end
+    (came(b"abc", b""), {"content_length": "3", "transfer_encoding": "chunked"}, b"abc"),  # RFC 9112 §6.3
+    (came(b"abc"), {"content_length": "many"}, b"abc"),
+    (came(gzip.compress(b"abc")), {"content_encoding": "gzip"}, b"abc"),
+    (came(b"abc"), {"content_encoding": "identity"}, b"abc"),
+]
+
+
+@pytest.mark.parametrize(("messages", "headers", "whole"), WHOLE)
+async def test_a_body_is_read_to_its_end(messages: list[Any], headers: dict[str, str], whole: bytes) -> None:
+    given = body(messages, **headers)
+    assert await given.read() == whole
+    assert given.complete.is_set()
+
+
+async def test_a_body_is_given_on_as_it_comes() -> None:
+    given = body(came(b"a", b"", b"bc"))
+    assert [chunk async for chunk in given.chunks()] == [b"a", b"bc"]
+    assert [chunk async for chunk in given.chunks()] == []
+    assert given.held == 0
+
+
+REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, str], type[Exception]]] = [
+    ("announced too large", came(b"a"), {"content_length": "101"}, BodyTooLarge),
+    ("too large", came(b"a" * 60, b"a" * 41), {}, BodyTooLarge),
+    ("too large when decoded", came(gzip.compress(b"a" * 5_000)), {"content_encoding": "gzip"}, BodyTooLarge),
+    ("an encoding nobody knows", came(b"a"), {"content_encoding": "zip"}, UnknownEncoding),
+    ("broken", came(b"a"), {"content_encoding": "gzip"}, InvalidRequest),
+    ("gone", [GONE], {}, ClientGone),
+    ("gone in the middle", [*came(b"a", more=True), GONE], {}, ClientGone),
+    ("silent", came(b"a", more=True), {"pause": ""}, UploadTimeout),
+]
+
+
+@pytest.mark.parametrize(("_", "messages", "headers", "error"), REFUSED, ids=[row[0] for row in REFUSED])
+async def test_what_is_no_whole_body_is_refused(
+    _: str, messages: list[Any], headers: dict[str, str], error: type[Exception]
+) -> None:
+    pause_s = 0.05 if "pause" in headers else 5.0
+    with pytest.raises(error):
+        await body(messages, pause_s=pause_s, **headers).read()
+
+
+async def test_what_is_held_is_counted_and_given_back() -> None:
+    load = Load(10, 1_000)
+    packed = gzip.compress(b"a" * 90)
+    given = body(came(packed), load=load, content_encoding="gzip")
+    await given.read()
+    assert load.bytes == given.held == 90
+    given.release()
+    given.release()
+    assert load.bytes == 0
+
+
+async def test_bodies_beyond_what_is_held_at_once_come_again_later() -> None:
+    load = Load(10, 100)
+    first = body(came(b"a" * 70), load=load)
+    await first.read()
+    second = body(came(b"a" * 40), load=load)
+    with pytest.raises(Overloaded, match="max_in_flight_mb"):
+        await second.read()
+    assert second.held == 0
+    first.release()
+    assert await body(came(b"a" * 40), load=load).read() == b"a" * 40
+
+
+# -- what is in flight -------------------------------------------------------------------------------------------
+
+
+async def test_idle_is_when_the_last_request_has_left() -> None:
+    load = Load(2, 100)
+    await asyncio.wait_for(load.idle(), 1)
+    load.requests = 2
+    assert load.full
+    waiting = asyncio.ensure_future(load.idle())
+    await asyncio.sleep(0)
+    load.leave()
+    assert not load.full
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    load.leave()
+    await asyncio.wait_for(waiting, 1)
+
+
+def test_draining_is_full() -> None:
+    load = Load(2, 100)
+    assert not load.full
+    load.leaving = True
+    assert not load.full
+    load.draining = True
+    assert load.full
+
+
+async def test_an_answer_is_said_in_the_servers_messages() -> None:
+    said: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    response = Response(send)
+    assert not response.started
+    await response.start(201, [(b"a", b"b")])
+    assert response.started
+    await response.write(b"x")
+    await response.end()
+    assert said == [
+        {"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]},
+        {"type": "http.response.body", "body": b"x", "more_body": True},
+        {"type": "http.response.body", "body": b"", "more_body": False},
+    ]
+
+
+# -- the front, in a running proxy -------------------------------------------------------------------------------
+
+
+async def test_beyond_the_requests_in_flight_the_answer_is_when_to_come_again() -> None:
+    toml = "[server]\nmax_in_flight = 1\n"
+    async with ScriptedUpstream([STALL]) as upstream, running(upstream.base_url, toml) as proxy:
+        first = asyncio.ensure_future(post(proxy.url, {"model": "m", "messages": chat(0)}))
+        while not upstream.requests:  # noqa: ASYNC110  the upstream is a list of what came
+            await asyncio.sleep(0.01)
+        second = await post(proxy.url, {"model": "m", "messages": chat(0)}, x_request_id="r-2")
+        line = msgspec.json.decode(proxy.log.getvalue().splitlines()[-1])
+        first.cancel()
+        await asyncio.wait_for(upstream.left.wait(), 2)
+        for _ in range(100):
+            if not proxy.parts.load.requests:
+                break
+            await asyncio.sleep(0.01)
+        assert proxy.parts.load.requests == 0
+    error = second.json()["error"]
+    assert (second.status, error["code"], error["request_id"]) == (503, "overloaded", "r-2")
+    assert "max_in_flight" in error["message"]
+    assert second.headers["retry-after"] == "1"
+    assert (line["outcome"], line["status"]) == ("overloaded", 503)
+    assert len(upstream.requests) == 1
+
+
+async def test_a_body_too_large_is_refused_before_it_has_come() -> None:
+    toml = "[server]\nmax_body_mb = 1\n"
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await post(proxy.url, b"x" * ((1 << 20) + 1))
+        assert proxy.parts.load.bytes == 0
+    assert (answer.status, answer.json()["error"]["code"]) == (413, "request_too_large")
+    assert "1 MB" in answer.json()["error"]["message"]
+
+
+async def test_nothing_is_held_once_answers_are_given() -> None:
+    scripts = (json_reply(COMPLETION), sse_reply(b'{"choices":[]}'))
+    async with ScriptedUpstream(*scripts) as upstream, running(upstream.base_url) as proxy:
+        for stream in (False, True):
+            await post(proxy.url, {"model": "m", "stream": stream, "messages": chat(2)})
+        await post(proxy.url, b"{broken")
+        load = proxy.parts.load
+        assert (load.requests, load.bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("path", ["/v1/files/a%2Fb?x=%20y&x=2", "/v1/files/%E5%8C%97", "/v1/x?"])
+async def test_paths_queries_and_headers_of_any_bytes_go_through_as_they_came(path: str) -> None:
+    async with (
+        ScriptedUpstream(json_reply({})) as upstream,
+        running(upstream.base_url) as proxy,
+        aiohttp.ClientSession(headers={"X-Name": "Zoë"}) as session,
+        session.get(URL(proxy.url + path, encoded=True)) as answer,
+    ):
+        assert answer.status == 200
+    assert upstream.requests[0].target == path.removesuffix("?")
+    assert upstream.requests[0].header(b"x-name") == "Zoë".encode()

@@ -1,0 +1,155 @@
+"""`trimtab serve` as a process: what it says when it starts, when it cannot, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.cli.commands import shell
+from tests.exchange.conversations import chat
+from tests.exchange.test_gateway import COMPLETION, post
+from tests.scripted import STALL, Pause, ScriptedUpstream, json_reply, sse_reply
+from tests.served import Served, serving
+
+pytestmark = pytest.mark.anyio
+
+BODY = {"model": "m", "messages": chat(0)}
+QUICK = '[limits]\ndiscover = false\nask_usage = "never"\n[server]\ndrain_s = {}\ngrace_s = {}\n'
+
+
+async def status(served: Served, path: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(served.url + path) as answer:
+        return answer.status
+
+
+async def test_it_says_where_it_listens_and_what_is_shared() -> None:
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, serving(upstream.base_url) as served:
+        assert (await post(served.url, BODY)).status == 200
+        said = (served.folder / "errors").read_text().splitlines()
+        served.kill(signal.SIGTERM)
+        await served.ended(10)
+        lines = served.records()
+    assert re.fullmatch(rf"trimtab listens on {served.base_url}  \(health: .*/healthz/ready, metrics: .*\)", said[0])
+    assert said[1].startswith("no Redis is configured")
+    assert len(said) == 2
+    assert [(line["outcome"], line["level"]) for line in lines] == [("passed", "info")]
+
+
+# -- what keeps it from starting ---------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_is_one_sentence() -> None:
+    with socket.socket() as owner:
+        owner.bind(("127.0.0.1", 0))
+        owner.listen()
+        port = str(owner.getsockname()[1])
+        done = shell("serve", "--upstream", "http://127.0.0.1:9/v1", "--port", port)
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "--port" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_keys_are_not_lent_to_the_network(tmp_path: Path) -> None:
+    config = tmp_path / "trimtab.toml"
+    config.write_text('[[upstreams]]\nname = "a"\nbase_url = "http://127.0.0.1:9/v1"\napi_key = "${KEY}"\n')
+    done = shell("serve", "--config", str(config), "--host", "0.0.0.0", "--port", "0", KEY="sk-secret")
+    assert done.returncode == 2
+    assert "client_keys" in done.stderr
+    assert "sk-secret" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("[sever]\n", "Nearest: server"),
+        ("[compaction]\nprompts = 5\n", "$.compaction.prompts"),
+        ("[server]\nport = '${NOT_SET}'\n", "NOT_SET"),
+    ],
+)
+def test_a_wrong_configuration_is_one_sentence_with_its_file_and_place(tmp_path: Path, toml: str, said: str) -> None:
+    config = tmp_path / "trimtab.toml"
+    config.write_text(toml)
+    done = shell("serve", "--config", str(config))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert str(config) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- how it stops ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_idle_it_stops_at_once_and_well(number: int) -> None:
+    async with ScriptedUpstream() as upstream, serving(upstream.base_url, QUICK.format(0, 30)) as served:
+        served.kill(number)
+        assert await served.ended(10) == 0
+        assert served.errors.count("\n") <= 1
+
+
+async def test_a_connection_that_is_kept_open_holds_nothing_up() -> None:
+    async with (
+        ScriptedUpstream(json_reply(COMPLETION)) as upstream,
+        serving(upstream.base_url, QUICK.format(0, 30)) as served,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.post(served.base_url + "/chat/completions", json=BODY) as answer:
+            await answer.read()
+        served.kill(signal.SIGTERM)
+        assert await served.ended(10) == 0
+
+
+async def test_an_open_stream_is_finished_while_new_requests_are_turned_away() -> None:
+    event = b'{"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}'
+    slow = sse_reply(event, Pause(2.0), event, Pause(0.5), event)
+    toml = QUICK.format(0.6, 30)
+    async with ScriptedUpstream(slow, json_reply(COMPLETION)) as upstream, serving(upstream.base_url, toml) as served:
+        open_stream = asyncio.ensure_future(post(served.url, {**BODY, "stream": True}))
+        while not upstream.requests:  # noqa: ASYNC110  the upstream is a list of what came
+            await asyncio.sleep(0.01)
+        served.kill(signal.SIGTERM)
+        await asyncio.sleep(0.2)
+        leaving, taken = await status(served, "/healthz/ready"), await post(served.url, BODY)
+        await asyncio.sleep(0.8)
+        turned_away = await post(served.url, BODY)
+        finished = await open_stream
+        assert await served.ended(20) == 0
+        outcomes = sorted(line["outcome"] for line in served.records())
+    assert (leaving, taken.status, turned_away.status) == (503, 200, 503)
+    assert "shutting down" in turned_away.json()["error"]["message"]
+    assert finished.body == b"data: " + event + b"\n\n" + (b"data: " + event + b"\n\n") * 2 + b"data: [DONE]\n\n"
+    assert outcomes == ["overloaded", "passed", "passed"]
+
+
+async def test_a_stream_that_does_not_end_is_left_after_the_grace_time() -> None:
+    toml = QUICK.format(0, 0.5)
+    async with ScriptedUpstream(sse_reply(b"{}", STALL)) as upstream, serving(upstream.base_url, toml) as served:
+        hanging = asyncio.ensure_future(post(served.url, {**BODY, "stream": True}))
+        while not upstream.requests:  # noqa: ASYNC110  the upstream is a list of what came
+            await asyncio.sleep(0.01)
+        served.kill(signal.SIGTERM)
+        assert await served.ended(20) == 0
+        await asyncio.wait_for(upstream.left.wait(), 5)
+        with pytest.raises(aiohttp.ClientError):
+            await asyncio.wait_for(hanging, 5)
+
+
+async def test_a_second_signal_does_not_wait() -> None:
+    toml = QUICK.format(60, 60)
+    async with ScriptedUpstream(sse_reply(b"{}", STALL)) as upstream, serving(upstream.base_url, toml) as served:
+        hanging = asyncio.ensure_future(post(served.url, {**BODY, "stream": True}))
+        while not upstream.requests:  # noqa: ASYNC110  the upstream is a list of what came
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            served.kill(signal.SIGTERM)
+            await asyncio.sleep(0.3)
+        assert await served.ended(20) == 0
+        hanging.cancel()
