@@ -27,7 +27,7 @@ from proxy.exchange.access import Access, credential
 from proxy.exchange.calls import CHAT, Calls
 from proxy.exchange.compaction import Compaction
 from proxy.exchange.decider import Decider
-from proxy.exchange.incoming import Body, ClientGone, Downstream, Headers, Incoming
+from proxy.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Headers, Incoming
 from proxy.exchange.notes import Notes
 from proxy.exchange.relay import Relay, RelaySettings, Verdict
 from proxy.exchange.shape import Shaping, outgoing, refusal, too_long
@@ -39,6 +39,7 @@ from proxy.wire import problem
 from proxy.wire.chat import ChatRequest, Unreadable, decode
 
 PLAN = "/v1/context/plan"
+_SHUTS_DOWN = "is shutting down"
 
 
 class Gateway:
@@ -71,8 +72,10 @@ class Gateway:
         try:
             self._access.check(incoming)
             await way(incoming, body, downstream, notes)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             notes.outcome = "abandoned"
+            if STOPPING in cancelled.args:
+                await self._fail(Overloaded(f"This proxy {_SHUTS_DOWN}."), downstream, notes)
             raise
         except ClientGone:
             # Or its body is framed wrongly, which looks the same from here: then it is there to read this.
@@ -93,7 +96,7 @@ class Gateway:
 
     async def turn_away(self, incoming: Incoming, downstream: Downstream, draining: bool) -> None:
         """Answer a request there is no room for."""
-        why = "is shutting down" if draining else "has as many requests in flight as it takes (max_in_flight)"
+        why = _SHUTS_DOWN if draining else "has as many requests in flight as it takes (max_in_flight)"
         notes = Notes(incoming.request_id, "passthrough")
         await self._fail(Overloaded(f"This proxy {why}. Try again in a second."), downstream, notes)
         self._telemetry.observe(notes.record())
@@ -155,6 +158,7 @@ class Gateway:
             notes.planned(again, 0.0)
             notes.outcome, shaping = "shaped", again
             overflow = await self._tried(upstream, incoming, shaping, downstream, notes)
+            self._telemetry.metrics.smaller_try(saved=notes.status < 400 and overflow is None)
             if overflow is not None:
                 raise _overflowed(shaping, overflow)
         if notes.usage is not None:

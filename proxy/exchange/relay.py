@@ -72,8 +72,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
     text = readable(raw, encoding, WHOLE_LIMIT)
-    found = classify(answer.status, text) if b'"error"' in text else None
-    return Verdict(answer, found, raw, encoding=encoding)
+    return Verdict(answer, classify(answer.status, text), raw, encoding=encoding)
 
 
 class _Beginning:
@@ -340,14 +339,12 @@ def _only_usage(data: bytes) -> bool:
         return False
 
 
-_ERRORS = (b'rror"', b"response.failed")
+_ERRORS = (b'rror"', b"response.failed", b"xception", b'"base_resp"')
 
 
 def _uneventful(chunk: bytes) -> bool:
     """Whether a chunk is whole events, none of which tells anything `Relay._observe` would hear: most are."""
-    return (
-        chunk.endswith(b"\n\n") and b'usage"' not in chunk and b'rror"' not in chunk and b"response.failed" not in chunk
-    )
+    return chunk.endswith(b"\n\n") and b'usage"' not in chunk and not any(word in chunk for word in _ERRORS)
 
 
 def _decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:

@@ -110,6 +110,7 @@ class Parts:
         self.telemetry.background_run(run)
 
     def _limits_said(self, event: Event) -> None:
+        self.telemetry.metrics.limit_event(event.kind)
         if event.kind == "factor_moved":
             self.telemetry.admit([event.model])  # the upstream has counted for it: it knows the name
             factor = self.limits.factor(event.upstream, event.model)

@@ -106,6 +106,16 @@ PREFIX_BREAK = Metric(
     ("reason",),
 )
 OVERFLOW = Metric("trimtab_overflow_total", "Answers of the upstream that say the request was too long.", ("upstream",))
+SMALLER_TRIES = Metric(
+    "trimtab_smaller_tries_total",
+    "Requests sent once more, smaller, after the upstream said they were too long: saved, or refused again.",
+    ("result",),
+)
+LIMIT_EVENTS = Metric(
+    "trimtab_limit_events_total",
+    "What was learned of models' limits and token counts, and what was not believed, by kind.",
+    ("kind",),
+)
 REDIS_ERRORS = Metric("trimtab_redis_errors_total", "Calls of Redis that failed or took too long.")
 REDIS_UP = Metric(
     "trimtab_redis_up",

@@ -75,6 +75,8 @@ class Metrics:
                 _ = self._series[names.SUMMARIES.name][(result,)]
         for outcome in get_args(RunOutcome):
             _ = self._series[names.SUMMARIZER_CALLS.name][(outcome,)]
+        for result in ("saved", "refused"):
+            _ = self._series[names.SMALLER_TRIES.name][(result,)]
         for part in PARTS:
             _ = self._series[names.FAIL_OPEN.name][(part,)]
         for stage in STAGES:
@@ -194,6 +196,14 @@ class Metrics:
     def ended(self) -> None:
         """A request that `began` is over."""
         self._inflight.dec()
+
+    def smaller_try(self, saved: bool) -> None:
+        """A request that was too long for the upstream was sent once more, smaller."""
+        self._series[names.SMALLER_TRIES.name]["saved" if saved else "refused",].inc()
+
+    def limit_event(self, kind: str) -> None:
+        """Something was learned of a model's limit or token counts, or was not believed."""
+        self._series[names.LIMIT_EVENTS.name][(kind,)].inc()
 
     def redis_error(self) -> None:
         """A call of Redis failed or took too long."""

@@ -122,11 +122,15 @@ def test_figures_that_belong_to_no_exchange(made: Found) -> None:
     metrics.began()
     metrics.ended()
     metrics.redis_error()
+    metrics.smaller_try(saved=True)
+    metrics.limit_event("usage_ignored")
     metrics.redis_up("cluster", False)
     metrics.calibrated("openai", "gpt-4o", 1.35)
     value = registry.get_sample_value
     assert value("trimtab_inflight_requests") == 1
     assert value("trimtab_redis_errors_total") == 1
+    assert value("trimtab_smaller_tries_total", {"result": "saved"}) == 1
+    assert value("trimtab_limit_events_total", {"kind": "usage_ignored"}) == 1
     assert value("trimtab_redis_up", {"mode": "cluster"}) == 0
     assert value("trimtab_calibration_factor", {"upstream": "openai", **GPT}) == 1.35
     assert value("trimtab_build_info", {"version": "1.2.3"}) == 1
