@@ -3,7 +3,8 @@ those that take a system message at the start only). For such an upstream (`Poli
 two user messages side by side that were not so before.
 
 Two things see to it. The plain answer before a user message that stays is kept as the bridge to it. And the note or
-summary is no message of its own where it can be said in a user message beside it; never in the current question.
+summary is no message of its own where it can be said in a user message beside it; never in the current question. When
+another question comes it is said there after all: one break of the prefix that other upstreams do not have.
 """
 
 from __future__ import annotations

@@ -208,8 +208,14 @@ def _let_go(state: State, pins: set[int], stage: Stage) -> None:
     if u in pins or anchored:
         state.stayed.append(u)
     else:
-        state.drop(u, stage, "its turn was removed")
-        unbridged(state, u)
+        _drop_question(state, u, stage, "its turn was removed")
+
+
+def _drop_question(state: State, u: int, stage: Stage, reason: str) -> None:
+    """Drop a unit, and where roles must alternate the answer kept before it; all of those when the task goes and no
+    note stands in its place, because an answer would come first."""
+    state.drop(u, stage, reason)
+    unbridged(state, u if state.gap_tokens or u != state.home else None)
 
 
 def _release(state: State, pins: set[int], stage: Stage) -> None:
@@ -221,15 +227,16 @@ def _release(state: State, pins: set[int], stage: Stage) -> None:
 
 
 def _unpinned(state: State, pins: set[int], goal: Goal) -> None:
-    """Drop, oldest first and as far as needed, what was pinned when the frontier passed and is no longer."""
+    """Drop, oldest first and as far as needed, what was pinned when the frontier passed and is no longer; the question
+    of a turn only when nothing else of its turn stays."""
     units = state.units
-    anchors = {units[u].turn for u in state.stayed if u in pins and units[u].role != "user"}
+    anchors = set()  # turns of which something else stays
     still = []
-    for u in sorted(state.stayed):
-        if u in pins or goal.reached(state) or (units[u].role == "user" and units[u].turn in anchors):
+    for u in sorted(state.stayed, key=lambda u: (units[u].turn, units[u].role == "user", u)):
+        unit = units[u]
+        if u in pins or goal.reached(state) or (unit.role == "user" and unit.turn in anchors):
             still.append(u)
-        elif not state.gone[units[u].start]:
-            state.drop(u, "dropped", "no longer pinned")
-            # Without the task and without a note in its place, an answer would come first.
-            unbridged(state, u if state.gap_tokens or u != state.home else None)
+            anchors.add(unit.turn)
+        elif not state.gone[unit.start]:
+            _drop_question(state, u, "dropped", "no longer pinned")
     state.stayed = [u for u in still if not state.gone[units[u].start]]

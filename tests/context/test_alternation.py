@@ -72,6 +72,12 @@ def test_without_the_task_the_next_question_says_it() -> None:
     assert first[1].startswith(NOTE)
 
 
+def test_too_little_goes_for_a_note_and_still_no_answer_comes_first() -> None:
+    raws = [user("ok?"), assistant("?"), user("?")]
+    found = planned(raws, strict(), tokens(raws) - 3)
+    assert said(raws, found) == [("user", "?")]
+
+
 def test_an_array_gets_a_part() -> None:
     raws = [user([{"type": "text", "text": "Task."}]), assistant(), user()]
     plan = Plan(9, 9, 9, True, gap=Gap(1, 30, into=0))

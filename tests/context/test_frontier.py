@@ -85,6 +85,13 @@ def test_what_is_no_longer_pinned_goes_before_what_is_newer() -> None:
     assert 13 in staged(planned(later, held, budget))["dropped"]
 
 
+def test_of_a_turn_with_a_pinned_answer_the_question_goes_last() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}
+    raws = [user([image], pinned=True), assistant("Rule.", pinned=True), user("And?")]
+    found = planned(raws, policy(keep_recent=1, pin_share=0.75, max_messages=1), tokens(raws) // 3)
+    assert staged(found)["dropped"] == [0, 1]
+
+
 def test_pinned_calls_keep_their_late_results() -> None:
     raws = [user("Task."), calls("a", pinned=True), user("Wait."), assistant(prose(900)), result("a"), *turn(1), user()]
     found = planned(raws, policy(keep_recent=1, target=0), tokens(raws) - 1)
