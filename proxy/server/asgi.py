@@ -13,7 +13,8 @@ from typing import Any
 
 from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeout
 from proxy.exchange.gateway import Gateway
-from proxy.exchange.incoming import ClientGone, Headers, Incoming
+from proxy.exchange.incoming import STOPPING, ClientGone, Headers, Incoming
+from proxy.server.allocator import WORTHWHILE, give_back
 from proxy.server.watch import Watch
 from proxy.wire.encoding import decode_body
 
@@ -26,11 +27,12 @@ UPLOAD_PAUSE_S = 60.0
 
 
 class Load:
-    """What is in flight: requests, and bytes of bodies held. `leaving` and `draining` are the two steps of stopping."""
+    """What is in flight: requests, and bytes of bodies held. `leaving` and `draining` are the two steps of stopping;
+    `emptied` is called when nothing is held after much was."""
 
-    def __init__(self, max_requests: int, max_bytes: int) -> None:
-        self._max_requests, self._max_bytes = max_requests, max_bytes
-        self.requests = self.bytes = 0
+    def __init__(self, max_requests: int, max_bytes: int, emptied: Callable[[], None] = give_back) -> None:
+        self._max_requests, self._max_bytes, self._emptied = max_requests, max_bytes, emptied
+        self.requests = self.bytes = self._most = 0
         self._idle: asyncio.Event | None = None
         self.leaving = False  # readiness fails
         self.draining = False  # new requests are turned away
@@ -56,9 +58,13 @@ class Load:
         if self.bytes + size > self._max_bytes:
             raise Overloaded("Too much is in flight at this proxy (max_in_flight_mb). Try again in a second.")
         self.bytes += size
+        self._most = max(self._most, self.bytes)
 
     def release(self, size: int) -> None:
         self.bytes -= size
+        if not self.bytes and self._most >= WORTHWHILE:
+            self._most = 0
+            self._emptied()
 
 
 class RequestBody:
@@ -162,9 +168,9 @@ class Front:
         self._exchanges: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
-        """Give up every exchange that still goes on: their time to finish is over."""
+        """Give up every exchange that still goes on: their time to finish is over. Their clients are told so."""
         for exchange in self._exchanges:
-            exchange.cancel()
+            exchange.cancel(STOPPING)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         incoming = _incoming(scope)

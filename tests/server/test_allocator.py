@@ -1,0 +1,48 @@
+"""What large bodies took is the system's again once nothing is held."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.server.allocator import WORTHWHILE
+from proxy.server.asgi import Load
+
+_SCRIPT = """
+from pathlib import Path
+from proxy.server.allocator import give_back
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+before = resident()
+large, small = [], []
+for _ in range(1_000):
+    large.append(b"x" * 100_000)
+    small.append(b"y" * 1_000)
+del large
+give_back()
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads resident memory from /proc (Linux)")
+def test_free_memory_is_handed_back() -> None:
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 20_000_000
+
+
+@pytest.mark.parametrize(("held", "times"), [(WORTHWHILE // 2, 0), (WORTHWHILE, 1)])
+def test_it_is_asked_for_once_nothing_is_held_after_much_was(held: int, times: int) -> None:
+    asked: list[None] = []
+    load = Load(10, 1 << 30, emptied=lambda: asked.append(None))
+    for size in (held, 1000):
+        load.hold(size)
+    for size in (held, 1000):
+        load.release(size)
+    load.hold(1000)
+    load.release(1000)
+    assert len(asked) == times
