@@ -82,10 +82,11 @@ class Decider:
         learned = Learned(self._limits.known(name, model), self._limits.factor(name, model))
         return smaller(shaping, overflow, learned, self._memo)
 
-    def observe(self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int) -> None:
-        """Learn from the usage of an answer."""
+    def observe(self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None) -> None:
+        """Learn from the usage of an answer; None is counted as one that should have told it and did not."""
         self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, prompt_tokens)
-        self._anchors.remember(upstream.name, shaping, prompt_tokens)
+        if prompt_tokens is not None:
+            self._anchors.remember(upstream.name, shaping, prompt_tokens)
 
 
 def _policy(request: ChatRequest, chosen: Chosen) -> Policy:

@@ -161,8 +161,8 @@ class Gateway:
             self._telemetry.metrics.smaller_try(saved=notes.status < 400 and overflow is None)
             if overflow is not None:
                 raise _overflowed(shaping, overflow)
-        if notes.usage is not None:
-            self._decider.observe(shaping, upstream, notes.usage.prompt)
+        if notes.status < 400 and (notes.usage is not None or _tells_usage(shaping, notes)):
+            self._decider.observe(shaping, upstream, notes.usage.prompt if notes.usage else None)
 
     async def _tried(
         self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
@@ -279,6 +279,11 @@ class Gateway:
 def _endpoint(path: str) -> str:
     """A path in its plain spelling. Most servers take the others for the same, so they are managed like it."""
     return path if path == CHAT else re.sub("/+", "/", unquote(path)).rstrip("/")
+
+
+def _tells_usage(shaping: Shaping, notes: Notes) -> bool:
+    """Whether the answer should have stated its usage: a stream does so only when it is asked."""
+    return not shaping.request.stream or shaping.request.usage_asked or notes.asked_usage
 
 
 def _overflowed(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
