@@ -1,0 +1,148 @@
+"""The rules of the house that no linter knows: each is a list of what breaks it, and the list is empty."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODULES = sorted((ROOT / "proxy").rglob("*.py"))
+LONGEST = 60  # lines of a function, docstring included: one screen
+# Modules that only name what others hold, or start a command.
+NOTHING_TO_TEST = frozenset({"proxy/__init__.py", "proxy/cli/__main__.py"})
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def own_tests(path: Path) -> Path:
+    """`proxy/a/b.py` is tested by `tests/a/test_b.py`, a package by a file of its own name among its modules'."""
+    parts = path.relative_to(ROOT / "proxy").with_suffix("").parts
+    own = parts[-1] if parts[-1] != "__init__" else path.parent.name
+    return ROOT.joinpath("tests", *parts[:-1], f"test_{own}.py")
+
+
+def holds_something(path: Path) -> bool:
+    """Whether a module defines anything: a package that only names what its modules hold is tested by theirs."""
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in tree(path).body)
+
+
+def test_every_module_has_a_test_file_of_its_own() -> None:
+    needing = [p for p in MODULES if holds_something(p) and name(p) not in NOTHING_TO_TEST]
+    places = {p: [own_tests(p), own_tests(p).parents[1] / own_tests(p).name] for p in needing}
+    assert [name(p) for p, where in places.items() if not any(path.exists() for path in where)] == []
+
+
+def test_every_module_opens_with_its_rule() -> None:
+    assert [name(p) for p in MODULES if tree(p).body and not ast.get_docstring(tree(p))] == []
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    lengths = [(f.end_lineno - f.lineno + 1, name(p), f.name) for p in MODULES for f in functions(p) if f.end_lineno]
+    assert [found for found in lengths if found[0] > LONGEST] == []
+
+
+def test_half_of_all_functions_fit_in_nine_lines() -> None:
+    lengths = sorted(f.end_lineno - f.lineno + 1 for p in MODULES for f in functions(p) if f.end_lineno)
+    assert lengths[len(lengths) // 2] <= 9
+
+
+def broad(path: Path) -> list[int]:
+    """Lines of handlers that catch whatever comes."""
+    caught = (n for n in ast.walk(tree(path)) if isinstance(n, ast.ExceptHandler))
+    return [
+        n.lineno
+        for n in caught
+        if n.type is None or (isinstance(n.type, ast.Name) and n.type.id in ("Exception", "BaseException"))
+    ]
+
+
+def test_only_the_exchange_catches_whatever_comes() -> None:
+    # `call` remembers what its source raised and lets it out again.
+    allowed = {"proxy/exchange/gateway.py", "proxy/upstream/call.py"}
+    assert [name(p) for p in MODULES if broad(p) and name(p) not in allowed] == []
+
+
+def test_nothing_is_named_after_nothing() -> None:
+    empty = re.compile(r"(^|_)(manager|helpers?|utils?|common|misc)($|_)", re.IGNORECASE)
+    assert [name(p) for p in MODULES if empty.search(p.stem) or empty.search(p.parent.name)] == []
+
+
+def test_the_map_in_the_readme_names_every_layer() -> None:
+    readme = (ROOT / "README.md").read_text()
+    layers = sorted({p.relative_to(ROOT).parts[1] for p in MODULES if len(p.relative_to(ROOT).parts) > 2})
+    assert [layer for layer in layers if f"`proxy/{layer}`" not in readme] == []
+
+
+# -- what is committed -------------------------------------------------------------------------------------------
+
+
+@cache
+def committed() -> dict[str, str]:
+    """Every committed text file, by its path."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no checkout: git does not say what is committed")
+    found: dict[str, str] = {}
+    for path in listed.stdout.decode().split("\0"):
+        if path and (ROOT / path).is_file():
+            try:
+                found[path] = (ROOT / path).read_text()
+            except UnicodeDecodeError:
+                continue
+    return found
+
+
+HERE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+)/")  # a path of whoever wrote it
+SHARED = re.compile(r"(?<![\w/.-])(?:\.\./)?shared/[a-z_]+(?:/|\b)")
+INDEX = re.compile(r"(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)|index-url|find-links|https?://", re.IGNORECASE)
+MARKS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+
+
+def breaks(pattern: re.Pattern[str], *, but: tuple[str, ...] = ()) -> list[str]:
+    """`path:line text` of each match outside the paths that begin with one of `but`."""
+    return [
+        f"{path}:{number} {line.strip()[:100]}"
+        for path, text in committed().items()
+        if not path.startswith(but or ("\0",)) and pattern.search(text)
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_path_of_the_machine_it_was_written_on_is_committed() -> None:
+    data = ("tests/data/", "proxy/data/", "tests/cases/", "tests/test_house.py")
+    assert breaks(HERE, but=data) == []
+
+
+def test_inputs_that_lie_beside_the_checkout_are_named_in_tests_and_docs_only() -> None:
+    assert breaks(SHARED, but=("tests/", "docs/", "proxy/data/", "helm/")) == []
+
+
+def test_lock_files_name_no_host() -> None:
+    locks = {path: text for path, text in committed().items() if path.endswith(".lock")}
+    assert len(locks) >= 4
+    assert [path for path, text in locks.items() if INDEX.search(text)] == []
+    assert not [path for path in committed() if Path(path).name in ("uv.lock", "pylock.toml")]
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert breaks(MARKS, but=("tests/data/", "proxy/data/", "requirements", "tests/fuzz/", "tests/cases/")) == []
