@@ -33,6 +33,10 @@ class Incoming(msgspec.Struct, frozen=True):
         return self.header(name).strip().lower() in ("true", "1", "yes")
 
 
+# What an exchange is cancelled with when the server stops before it is done; without it the client has gone.
+STOPPING = "stopping"
+
+
 class ClientGone(Exception):
     """The client closed the connection before its request was complete."""
 
