@@ -32,6 +32,11 @@ def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, sh
     uvloop.run(_serve(settings, ready))
 
 
+def address(host: str, port: int) -> str:
+    """The URL of what listens there; an IPv6 address stands in brackets (RFC 3986 §3.2.2)."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
     host = settings.server.host
     port = claim(host, settings.server.port)
@@ -53,7 +58,7 @@ async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     running = asyncio.ensure_future(server.serve())
-    ready(f"http://{host}:{port}", await parts.start())
+    ready(address(host, port), await parts.start())
     waiting = asyncio.ensure_future(stop.wait())
     await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
     if not running.done():

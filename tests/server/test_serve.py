@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from proxy.server.serve import address
 from tests.cli.commands import shell
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
@@ -39,6 +40,14 @@ async def test_it_says_where_it_listens_and_what_is_shared() -> None:
     assert said[1].startswith("no Redis is configured")
     assert len(said) == 2
     assert [(line["outcome"], line["level"]) for line in lines] == [("passed", "info")]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("127.0.0.1", "http://127.0.0.1:80"), ("localhost", "http://localhost:80"), ("::1", "http://[::1]:80")],
+)
+def test_the_url_it_says_is_one(host: str, url: str) -> None:
+    assert address(host, 80) == url
 
 
 # -- what keeps it from starting ---------------------------------------------------------------------------------
