@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import msgspec
 
+from proxy.context.apply import apply
 from proxy.context.edits import Segment
 from proxy.context.texts import NOTE
 from proxy.context.wanted import SummaryWanted, chain
 from proxy.exchange.shape import Shaping
 from proxy.summaries.chain import Writer
+from proxy.summaries.completion import Ride
 from proxy.summaries.settings import CompactionSettings
 from proxy.summaries.summariser import Summariser, SummaryOutcome
 from proxy.telemetry import SummaryResult
 
 
 class Gathered(msgspec.Struct, frozen=True):
-    """What goes into the gap, and what it cost this request in tokens of the summary model."""
+    """What goes into the gap, how many of the conversation's messages it stands for, and what it cost this request in
+    tokens of the summary model."""
 
     text: str | None = None
     result: SummaryResult = "none"
     tokens_in: int = 0
     tokens_out: int = 0
+    messages: int = 0
 
 
 NOTHING = Gathered()
@@ -41,12 +45,24 @@ class Compaction:
             return NOTHING
         wanted = self._wanted(shaping, shaping.plan.summary)
         outcome = await self._summariser.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
-        return Gathered(_text(outcome, len(wanted.spans)), outcome.result, outcome.tokens_in, outcome.tokens_out)
+        return Gathered(
+            text=_text(outcome, len(wanted.spans)),
+            result=outcome.result,
+            tokens_in=outcome.tokens_in,
+            tokens_out=outcome.tokens_out,
+            messages=_summarized(shaping, outcome),
+        )
 
-    async def prepare(self, shaping: Shaping, credential: bytes) -> bool:
-        """Have the next summary made beside the requests, before it is needed. Whether that was begun."""
+    async def prepare(
+        self, shaping: Shaping, credential: bytes, summary: str | None = None, role: str = "system"
+    ) -> bool:
+        """Have the next summary made beside the requests, before it is needed. Whether that was begun. `summary` and
+        `role` are what stood in the gap of the request that was just answered."""
         wanted = self._wanted(shaping, shaping.plan.ahead)
-        return await self._summariser.prepare(wanted, shaping.request.messages, self._writer(shaping, credential))
+        writer = self._writer(shaping, credential)
+        if self._settings.ride_prefix and self._settings.model == "same":
+            writer = msgspec.structs.replace(writer, ride=_ride(shaping, summary, role))
+        return await self._summariser.prepare(wanted, shaping.request.messages, writer)
 
     async def stored(self, shaping: Shaping, credential: bytes) -> bool:
         """Whether the summary the plan wants is there. Calls no one."""
@@ -66,6 +82,30 @@ class Compaction:
         if self._settings.model == "same":
             return Writer(shaping.request.model, credential, int(shaping.budget.usable / shaping.factor))
         return Writer(self._settings.model, credential)
+
+
+# Of the body beside the messages: what a provider's cache key covers or its routing goes by.
+_RIDES = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
+
+
+def _ride(shaping: Shaping, summary: str | None, role: str) -> Ride | None:
+    """What was sent up to the end of the last segment ahead; None where it is not the original text of what is to be
+    summarised."""
+    plan, stop = shaping.plan, shaping.plan.ahead[-1].stop
+    new = plan.ahead[len(plan.summary)].start
+    if any(new <= edit.index < stop for edit in plan.edits) or (plan.gap is not None and summary is None):
+        return None
+    sent = apply(shaping.request.messages[:stop], plan, summary, role)
+    fields = msgspec.json.decode(shaping.request.source, type=dict[str, msgspec.Raw])
+    return Ride(tuple(bytes(message) for message in sent), {name: fields[name] for name in _RIDES if name in fields})
+
+
+def _summarized(shaping: Shaping, outcome: SummaryOutcome) -> int:
+    """How many messages were taken out for which the text stands."""
+    if not outcome.covers:
+        return 0
+    stop = shaping.plan.summary[outcome.covers - 1].stop
+    return sum(edit.stage == "summarized" and edit.index < stop for edit in shaping.plan.edits)
 
 
 def _text(outcome: SummaryOutcome, wanted: int) -> str | None:

@@ -163,6 +163,8 @@ class Gateway:
                 raise _overflowed(shaping, overflow)
         if notes.status < 400 and (notes.usage is not None or _tells_usage(shaping, notes)):
             self._decider.observe(shaping, upstream, notes.usage.prompt if notes.usage else None)
+        if notes.status < 400:
+            self._look_ahead(upstream, incoming, shaping, notes)
 
     async def _tried(
         self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
@@ -188,21 +190,27 @@ class Gateway:
         return await self._calls.chat(upstream, incoming, body, notes)
 
     async def _summary(self, shaping: Shaping, incoming: Incoming, notes: Notes) -> str | None:
-        """The text for the gap, and the start of the next summary's making where the conversation nears its
-        budget: that one is needed some requests from now, and nobody waits for it."""
+        """The text for the gap."""
         if self._compaction is None:
             return None
-        tenant = credential(incoming)
         with notes.waiting(), notes.span.child("summary"):
-            gathered = await self._compaction.gather(shaping, tenant)
-        if shaping.plan.ahead:
-            task = asyncio.create_task(self._compaction.prepare(shaping, tenant))
-            self._after.add(task)
-            task.add_done_callback(self._after.discard)
+            gathered = await self._compaction.gather(shaping, credential(incoming))
         notes.gathered = gathered
         if gathered.result == "none" and shaping.plan.ahead:
             notes.gathered = msgspec.structs.replace(gathered, result="background")
         return gathered.text
+
+    def _look_ahead(self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes) -> None:
+        """Have the next summary made where the conversation nears its budget: it is needed some requests from now, and
+        nobody waits for it. Begun after the answer, so that it does not compete with it, and finds what was sent in
+        the provider's prefix cache."""
+        if self._compaction is None or not shaping.plan.ahead:
+            return
+        role = summary_role(upstream, shaping.request.model)
+        preparing = self._compaction.prepare(shaping, credential(incoming), notes.gathered.text, role)
+        task = asyncio.create_task(preparing)
+        self._after.add(task)
+        task.add_done_callback(self._after.discard)
 
     async def _forward_unshaped(
         self,

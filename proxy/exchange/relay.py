@@ -184,7 +184,7 @@ class Relay:
         body = raw.rstrip()
         if not body.endswith(b"}") or self._shaping is None:
             return raw
-        told = report.applied_edits(self._shaping, self._notes.edits)
+        told = report.applied_edits(self._shaping, self._notes.edits, self._notes.gathered)
         comma = b"" if body[:-1].rstrip().endswith(b"{") else b","
         return body[:-1] + comma + b'"context_management":' + told + b"}"
 
@@ -282,7 +282,7 @@ class Relay:
         if self._shaping is None or not self._tells_edits:
             return b""
         self._tells_edits = False
-        told = report.applied_edits(self._shaping, self._notes.edits)
+        told = report.applied_edits(self._shaping, self._notes.edits, self._notes.gathered)
         like: dict[str, msgspec.Raw] = {}
         with suppress(msgspec.DecodeError):
             like = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])

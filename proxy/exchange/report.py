@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from proxy.context.edits import STAGES, Plan
-from proxy.exchange.compaction import Gathered
+from proxy.exchange.compaction import NOTHING, Gathered
 from proxy.exchange.policies import CLEAR_TOOL_USES
 from proxy.exchange.shape import Shaping
 from proxy.telemetry import Edited
@@ -46,6 +46,8 @@ def headers(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> 
         out.append((b"x-trimtab-summary", gathered.result.encode()))
         cost = f"in={gathered.tokens_in}, out={gathered.tokens_out}"
         out.append((b"x-trimtab-compaction-tokens", cost.encode()))
+    if gathered.messages:
+        out.append((b"x-trimtab-summary-messages", b"%d" % gathered.messages))
     return out
 
 
@@ -62,10 +64,12 @@ def _digest(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> 
     }
     if gathered.result != "none":
         said["summary"] = gathered.result
+    if gathered.messages:
+        said["summary_messages"] = gathered.messages
     return said
 
 
-def applied_edits(shaping: Shaping, edits: tuple[Edited, ...]) -> bytes:
+def applied_edits(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered = NOTHING) -> bytes:
     """The `context_management` answer, in the vocabulary the request used, and in ours for the stages it lacks."""
     done: list[dict[str, Any]] = []
     for e in edits:
@@ -73,6 +77,8 @@ def applied_edits(shaping: Shaping, edits: tuple[Edited, ...]) -> bytes:
             entry = {"type": CLEAR_TOOL_USES, "cleared_tool_uses": e.count, "cleared_input_tokens": e.tokens}
         else:
             entry = {"type": f"trimtab_{e.stage}", "messages": e.count, "removed_input_tokens": e.tokens}
+        if e.stage == "summarized":
+            entry |= {"summary": gathered.result, "summary_messages": gathered.messages}
         done.append(entry)
     return msgspec.json.encode({"applied_edits": done})
 

@@ -40,7 +40,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     max_background: Count = 4  # summaries made ahead of need at the same time, per process
     ttl_s: Seconds = WEEK_S  # a summary unused for this long is forgotten; every use starts it anew
     memory_mb: Count = 64  # the in-process store: alone without Redis, and while Redis is away
-    ride_prefix: bool = False  # same model: append the instruction to what the provider has already cached
+    ride_prefix: bool = True  # same model: append the instruction to what the provider has already cached
     prompts: str = ""  # a directory with prompts of your own, by hint; what it lacks is taken from those that ship
     secret: str = ""  # sealing key of the operator, mixed with each tenant's own: see docs
 

@@ -159,3 +159,41 @@ async def test_the_next_summary_is_made_before_it_is_needed() -> None:
     needed = msgspec.structs.replace(near.plan, summary=near.plan.ahead)
     assert (await made.gather(msgspec.structs.replace(near, plan=needed), b"k")).result == "hit"
     assert len(model.asked) == calls
+
+
+# -- riding on what was sent -------------------------------------------------------------------------------------
+
+
+async def ridden(made: Shaping, **settings: Any) -> Keeper:
+    model = Keeper()
+    riding = compaction(model, ride_prefix=True, **settings)
+    assert await riding.prepare(made, b"k")
+    async with asyncio.timeout(5):
+        while not model.asked:  # noqa: ASYNC110  the model is no part of the house and has no event
+            await asyncio.sleep(0.01)
+    return model
+
+
+async def test_the_summary_ahead_rides_on_what_was_sent_to_the_end_of_its_span() -> None:
+    made = decided(NEAR, tools=[{"type": "function"}], temperature=0.7, user="u")
+    (asked,) = (await ridden(made)).asked
+    stop = made.plan.ahead[-1].stop
+    assert asked.ride
+    assert list(asked.messages[:-1]) == [bytes(raw) for raw in made.request.messages[:stop]]
+    assert decoded(asked.messages[-1])["role"] == "user"
+    assert set(asked.fields) == {"tools", "user"}
+
+
+async def test_a_named_model_has_nothing_to_ride_on() -> None:
+    (asked,) = (await ridden(decided(NEAR), model="fast")).asked
+    assert not asked.ride
+
+
+async def test_what_was_cut_is_read_as_it_was_written() -> None:
+    messages = chat(11)
+    rules = ShapingSettings(max_message_chars=1_200, truncate="always")
+    made = shaping(messages, policy=msgspec.structs.replace(POLICY, shaping=rules), cap=6_500)
+    assert made.plan.ahead
+    assert made.plan.edits
+    (asked,) = (await ridden(made)).asked
+    assert not asked.ride

@@ -28,6 +28,7 @@ def planned(*edits: Edit, factor: float = 1.0) -> Shaping:
 CLEARED = Edit("cleared", 3, 300, 60, "oldest")
 INPUTS = Edit("inputs_cleared", 2, 50, 10, "with the result")
 DROPPED = Edit("dropped", 1, 100, 0, "oldest")
+SUMMARIZED = Edit("summarized", 1, 100, 0, "oldest")
 
 
 def test_clearing_a_call_with_its_result_is_one_act() -> None:
@@ -64,6 +65,17 @@ def test_headers_of_one_that_was_shaped_and_summarised() -> None:
     assert told["x-trimtab-edits"] == "truncated=0, cleared=1, summarized=0, dropped=1, squeezed=0"
     assert told["x-trimtab-summary"] == "miss"
     assert told["x-trimtab-compaction-tokens"] == "in=900, out=80"
+    assert "x-trimtab-summary-messages" not in told
+
+
+def test_a_client_is_told_how_many_earlier_messages_a_summary_stands_for() -> None:
+    made, gathered = planned(SUMMARIZED), Gathered("a summary", "hit", messages=1)
+    assert header(made, gathered)["x-trimtab-summary-messages"] == "1"
+    comment = report.comment(made, report.edited(made), gathered)
+    assert msgspec.json.decode(comment.removeprefix(b": trimtab "))["summary_messages"] == 1
+    applied = msgspec.json.decode(report.applied_edits(made, report.edited(made), gathered))["applied_edits"]
+    told = {"messages": 1, "removed_input_tokens": 100, "summary": "hit", "summary_messages": 1}
+    assert applied == [{"type": "trimtab_summarized", **told}]
 
 
 @pytest.mark.parametrize(("gathered", "said"), [(NOTHING, None), (Gathered("text", "hit"), "hit")])
