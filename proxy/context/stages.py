@@ -164,10 +164,11 @@ def _squeeze_to(state: State, i: int, tokens: int) -> None:
         return
     chars = max(view.chars, 4 * view.call_tokens)
     amount = max(_LEAST_TEXT, int(chars * max(0, tokens - (view.tokens - size)) / size))
-    for _ in range(4):
-        measured = state.measure(i, "squeezed", amount)
+    measured = state.measure(i, "squeezed", amount)
+    for _ in range(3):
         if measured <= tokens or amount <= _LEAST_TEXT:
             break
         amount = max(_LEAST_TEXT, int(amount * 0.97 * tokens / measured))
+        measured = state.measure(i, "squeezed", amount)
     if measured < state.sent[i]:
         state.edit(i, "squeezed", measured, "must stay, larger than the room left", amount)

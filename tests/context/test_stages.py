@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
 from proxy.context.policy import Policy
+from proxy.context.rewrite import rewrite
 from proxy.context.stages import clear, squeeze, truncate
 from proxy.context.views import view
 from tests.context.conversations import assistant, calls, prose, result, system, tool_loop, user
@@ -179,6 +181,16 @@ def test_results_that_must_stay_share_what_is_left() -> None:
     first, second = (e.tokens_after for e in found.edits)
     assert abs(first - second) < 20
     assert found.sent > budget // 2
+
+
+def test_the_size_noted_is_the_size_made_however_many_tries_it_took() -> None:
+    text = json.dumps({"content": "\\n\\t" * 400, "n": [1, 2.5]})
+    for budget in range(60, 700, 20):
+        raws = [user("Begin."), calls("a", "b", "c", arguments=text), *(result(i) for i in "abc"), user("And?")]
+        state = walked(raws, budget)
+        squeeze(state)
+        for i, edit in state.edits.items():
+            assert view(rewrite(raws[i], edit.stage, edit.amount)).tokens == edit.tokens_after
 
 
 def test_other_messages_only_when_the_results_are_not_enough() -> None:
