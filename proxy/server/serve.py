@@ -24,6 +24,10 @@ from proxy.settings import Settings, check_exposure
 # What a header block may hold, in bytes: long cookies and tracing baggage, as nginx's large buffers take.
 _HEADER_BUFFER = 128 * 1024
 
+# Seconds that connections get to close once no request is in flight. A client that sends half a header would hold
+# them for the 30 it may take for that, and one that does not read its answer for ever.
+_CLOSING_S = 5.0
+
 
 def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, shared: None) -> None:
     """Listen until a signal comes. `ready` is told the URL, and what is shared with other replicas, once the server
@@ -64,7 +68,19 @@ async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
     if not running.done():
         await _drain(parts, stop)
         server.stop()  # type: ignore[no-untyped-call]
-    await running
+        await _closed(running, parts)
+    else:
+        await running
+
+
+async def _closed(running: asyncio.Future[None], parts: Parts) -> None:
+    """Wait for the connections to close, but not for those of clients that keep half a request to themselves."""
+    await asyncio.wait((running,), timeout=_CLOSING_S)
+    if running.done():
+        return running.result()
+    running.cancel()
+    await asyncio.wait((running,))
+    await parts.aclose()
 
 
 async def _drain(parts: Parts, stop: asyncio.Event) -> None:
