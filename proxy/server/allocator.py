@@ -1,6 +1,6 @@
 """Giving memory back. Bodies are large and short-lived, and glibc keeps the holes they leave among smaller things:
-after 200 requests of a megabyte at once a process stayed at 340 to 410 MB, against 150 when it is asked to hand them
-back. Telling it to take large blocks straight from the system does the same, but costs a third of the requests/s.
+after 200 requests of a megabyte at once a process stayed at 320 to 410 MB, against 150 when it is asked to hand them
+back.
 """
 
 from __future__ import annotations

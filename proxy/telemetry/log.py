@@ -72,7 +72,7 @@ def fields(exchange: Exchange) -> dict[str, Any]:
 
 class JsonLines:
     """Events straight into the stream, in the form the logger gives them: one a request, so the logger's way, which
-    is made for rarer ones and takes three times as long, is spared. `floor` is the level below which none is written.
+    is made for rarer ones and takes twice as long, is spared. `floor` is the level below which none is written.
     """
 
     def __init__(self, stream: TextIO, floor: int) -> None:
