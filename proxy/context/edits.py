@@ -8,9 +8,18 @@ from typing import Literal
 
 import msgspec
 
-Stage = Literal["truncated", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed"]
+Stage = Literal["truncated", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed", "lightened"]
 
-STAGES: tuple[Stage, ...] = ("truncated", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed")
+# `lightened` is no stage of the planner's: it answers an upstream that would not take so many bytes.
+STAGES: tuple[Stage, ...] = (
+    "truncated",
+    "cleared",
+    "inputs_cleared",
+    "summarized",
+    "dropped",
+    "squeezed",
+    "lightened",
+)
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from proxy.context.cut import head, head_and_tail
 from proxy.context.edits import Stage
-from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER
+from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED
 from proxy.context.views import text_of
 
 Fields = dict[str, Any]
@@ -98,6 +98,41 @@ def _squeeze(fields: Fields, chars: int) -> None:
     _edit_arguments(fields, lambda arguments: squeeze_arguments(arguments, chars))
 
 
+# Content parts that may carry bytes, and what they carry.
+_CARRIES = {
+    "image_url": "image",
+    "input_image": "image",
+    "image": "image",
+    "input_audio": "audio",
+    "audio_url": "audio",
+    "file": "file",
+    "input_file": "file",
+    "document": "file",
+    "video_url": "video",
+    "input_video": "video",
+    "video": "video",
+}
+_LIGHT = 1_000  # bytes of a part; a link is lighter, and worth keeping
+
+
+class _Typed(msgspec.Struct):
+    type: Any = None
+
+
+def _lighten(fields: Fields, _: int) -> None:
+    """Parts that carry bytes become a few words; the other parts keep theirs."""
+    parts = msgspec.json.decode(fields["content"], type=list[Raw])
+    fields["content"] = [_lightened(part) for part in parts]
+
+
+def _lightened(part: Raw) -> Any:
+    if len(bytes(part)) <= _LIGHT or bytes(part)[:1] != b"{":
+        return part
+    kind = msgspec.json.decode(part, type=_Typed).type
+    carried = _CARRIES.get(kind) if isinstance(kind, str) else None
+    return {"type": "text", "text": REMOVED[carried]} if carried else part
+
+
 def _clear_inputs(fields: Fields, _: int) -> None:
     _edit_arguments(fields, lambda _: CLEARED_ARGUMENTS)
 
@@ -148,4 +183,5 @@ _REWRITES: dict[Stage, Callable[[Fields, int], None]] = {
     "cleared": _clear,
     "inputs_cleared": _clear_inputs,
     "squeezed": _squeeze,
+    "lightened": _lighten,
 }

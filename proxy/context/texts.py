@@ -26,3 +26,9 @@ ANNOUNCEMENT = (
 SUMMARY_PREFIX = "[Conversation summary]"
 
 CLEARED_ARGUMENTS = "{}"
+
+# In the place of an image, a sound or a file whose bytes an upstream would not take.
+REMOVED = {
+    kind: f"[{kind} removed to keep the request within the upstream's size limit]"
+    for kind in ("image", "audio", "file", "video")
+}

@@ -13,6 +13,7 @@ from proxy.exchange.access import credential
 from proxy.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
 from proxy.exchange.calls import Calls
 from proxy.exchange.incoming import Incoming
+from proxy.exchange.lighter import lighter
 from proxy.exchange.notes import Notes
 from proxy.exchange.policies import Chosen, Policies, is_ours, managed
 from proxy.exchange.shape import Shaping, decide
@@ -81,6 +82,10 @@ class Decider:
             self._limits.learn(name, model, overflow.limit)
         learned = Learned(self._limits.known(name, model), self._limits.factor(name, model))
         return smaller(shaping, overflow, learned, self._memo)
+
+    def lighter(self, shaping: Shaping) -> Shaping | None:
+        """The one other try after an upstream refused the bytes of a request; None where there is none."""
+        return lighter(shaping, self._memo)
 
     def observe(self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None) -> None:
         """Learn from the usage of an answer; None is counted as one that should have told it and did not."""

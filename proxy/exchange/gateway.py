@@ -145,37 +145,55 @@ class Gateway:
     async def _forward(
         self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
     ) -> None:
-        """Send what was decided; on an overflow once more, smaller, unless the client has part of an answer; learn
-        from it."""
+        """Send what was decided. One other try follows where the upstream found it too long, or its body too large;
+        not where the client has part of an answer already."""
         notes.outcome = "shaped" if shaping.plan.shaped else "passed"
-        overflow = await self._tried(upstream, incoming, shaping, downstream, notes)
-        if overflow is not None:
-            again = self._decider.again(shaping, upstream, overflow)
-            if again is None:
-                raise _overflowed(shaping, overflow)
-            if notes.relayed:
-                raise _interrupted(overflow)
-            notes.planned(again, 0.0)
-            notes.outcome, shaping = "shaped", again
-            overflow = await self._tried(upstream, incoming, shaping, downstream, notes)
-            self._telemetry.metrics.smaller_try(saved=notes.status < 400 and overflow is None)
-            if overflow is not None:
-                raise _overflowed(shaping, overflow)
-        if notes.status < 400 and (notes.usage is not None or _tells_usage(shaping, notes)):
-            self._decider.observe(shaping, upstream, notes.usage.prompt if notes.usage else None)
-        if notes.status < 400:
-            self._look_ahead(upstream, incoming, shaping, notes)
-
-    async def _tried(
-        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
-    ) -> Overflow | None:
-        """One call, and its answer relayed; or the overflow it was, which the client has not been told of."""
         verdict = await self._send(upstream, incoming, shaping, notes)
-        if verdict.overflow is None:
-            return await self._relay(verdict, downstream, notes, shaping, explains=True)
-        notes.overflow = True
-        await verdict.answer.aclose()
-        return verdict.overflow
+        if verdict.too_many_bytes and (light := self._decider.lighter(shaping)) is not None:
+            await verdict.answer.aclose()
+            return await self._forward_last(upstream, incoming, light, downstream, notes)
+        overflow = await self._answered(verdict, upstream, incoming, shaping, downstream, notes)
+        if overflow is None:
+            return None
+        again = self._decider.again(shaping, upstream, overflow)
+        if again is None:
+            raise _overflowed(shaping, overflow)
+        if notes.relayed:
+            raise _interrupted(overflow)
+        return await self._forward_last(upstream, incoming, again, downstream, notes)
+
+    async def _forward_last(
+        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, downstream: Downstream, notes: Notes
+    ) -> None:
+        """The other try: whatever comes of it is the answer."""
+        notes.planned(shaping, 0.0)
+        notes.outcome = "shaped"
+        verdict = await self._send(upstream, incoming, shaping, notes)
+        overflow = await self._answered(verdict, upstream, incoming, shaping, downstream, notes)
+        self._telemetry.metrics.smaller_try(saved=notes.status < 400 and overflow is None)
+        if overflow is not None:
+            raise _overflowed(shaping, overflow)
+
+    async def _answered(
+        self,
+        verdict: Verdict,
+        upstream: UpstreamSettings,
+        incoming: Incoming,
+        shaping: Shaping,
+        downstream: Downstream,
+        notes: Notes,
+    ) -> Overflow | None:
+        """Relay an answer and learn from it; or give the overflow it was, which the client has not been told of."""
+        if verdict.overflow is not None:
+            notes.overflow = True
+            await verdict.answer.aclose()
+            return verdict.overflow
+        overflow = await self._relay(verdict, downstream, notes, shaping, explains=True)
+        if overflow is None and notes.status < 400:
+            if notes.usage is not None or _tells_usage(shaping, notes):
+                self._decider.observe(shaping, upstream, notes.usage.prompt if notes.usage else None)
+            self._look_ahead(upstream, incoming, shaping, notes)
+        return overflow
 
     async def _send(self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes) -> Verdict:
         """Fetch the summary the plan asks for, apply the plan, call the upstream."""

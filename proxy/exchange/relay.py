@@ -46,6 +46,11 @@ class Verdict(msgspec.Struct, frozen=True):
     silent: bool = False
     encoding: str = ""
 
+    @property
+    def too_many_bytes(self) -> bool:
+        """The body was too large, whatever its tokens."""
+        return self.answer.status == 413 and self.overflow is None
+
 
 async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     """Read as much of an answer as it takes to know whether it is an overflow, of a stream for at most `patience_s`

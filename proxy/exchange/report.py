@@ -9,14 +9,21 @@ from typing import Any
 
 import msgspec
 
-from proxy.context.edits import STAGES, Plan
+from proxy.context.edits import Plan
 from proxy.exchange.compaction import NOTHING, Gathered
 from proxy.exchange.policies import CLEAR_TOOL_USES
 from proxy.exchange.shape import Shaping
 from proxy.telemetry import Edited
+from proxy.telemetry import Stage as Shown
 
-# `inputs_cleared` belongs to clearing in every report: it is the same act on the other half of the pair.
-_SHOWN = tuple(stage for stage in STAGES if stage != "inputs_cleared")
+# `inputs_cleared` belongs to clearing in every report: it is the same act on the other half of the pair. So does
+# `lightened` to squeezing: a message that stays, with less in it.
+_SHOWN: tuple[Shown, ...] = ("truncated", "cleared", "summarized", "dropped", "squeezed")
+_SHOWN_AS: dict[str, Shown] = {
+    **{stage: stage for stage in _SHOWN},
+    "inputs_cleared": "cleared",
+    "lightened": "squeezed",
+}
 _NOTHING = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
 
 
@@ -25,7 +32,7 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
     count: Counter[str] = Counter()
     tokens: Counter[str] = Counter()
     for edit in shaping.plan.edits:
-        stage = "cleared" if edit.stage == "inputs_cleared" else edit.stage
+        stage = _SHOWN_AS[edit.stage]
         count[stage] += edit.stage != "inputs_cleared"
         tokens[stage] += edit.tokens_before - edit.tokens_after
     return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)
