@@ -14,7 +14,7 @@ from proxy.context.policy import Policy
 from proxy.context.views import Memo
 from proxy.errors import ConversationTooLong
 from proxy.exchange.policies import is_ours
-from proxy.limits import Budget, Limit, lowered_max_tokens, usable
+from proxy.limits import Budget, Limit, lowered_max_tokens, usable, widest
 from proxy.wire.chat import ChatRequest, render
 
 # An estimate is not a count. Only when what cannot be given up is this much over the budget is a request refused
@@ -50,13 +50,21 @@ def decide(
     *,
     cap: int | None = None,
 ) -> Shaping:
-    """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's)."""
-    budget = usable(limit, request.max_tokens)
-    if cap is not None and cap < budget.usable:
-        budget = msgspec.structs.replace(budget, usable=max(1, cap))
-    found = plan(conversation, policy, max(1, int(budget.usable / factor)), memo)
-    lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
-    return Shaping(request, conversation, limit, budget, factor, policy, found, lowered)
+    """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's). What does
+    not fit beside its output is planned beside a shorter one before it is given up."""
+
+    def planned(budget: Budget) -> Shaping:
+        if cap is not None and cap < budget.usable:
+            budget = msgspec.structs.replace(budget, usable=max(1, cap))
+        found = plan(conversation, policy, max(1, int(budget.usable / factor)), memo)
+        lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
+        return Shaping(request, conversation, limit, budget, factor, policy, found, lowered)
+
+    shaping = planned(usable(limit, request.max_tokens))
+    if shaping.plan.fits:
+        return shaping
+    wide = planned(widest(limit, request.max_tokens))
+    return wide if refusal(wide) is None else shaping
 
 
 def refusal(shaping: Shaping) -> ConversationTooLong | None:

@@ -2,7 +2,7 @@
 our estimate is from what the model counts. See docs/limits.md and docs/calibration.md.
 """
 
-from proxy.limits.budget import Budget, lowered_max_tokens, usable
+from proxy.limits.budget import Budget, lowered_max_tokens, usable, widest
 from proxy.limits.discovery import Fetch
 from proxy.limits.environment import from_environment
 from proxy.limits.events import Event, Notify
@@ -34,4 +34,5 @@ __all__ = [
     "lowered_max_tokens",
     "refresh_table",
     "usable",
+    "widest",
 ]

@@ -40,6 +40,14 @@ def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
     return Budget(min([room, *caps]), reserved, limit.context_size)
 
 
+def widest(limit: Limit, max_tokens: int | None = None) -> Budget:
+    """The budget that leaves the output no more than is worth having: for a request that would be refused otherwise."""
+    lowest = _lowest(limit, max_tokens if max_tokens and max_tokens > 0 else limit.max_output_tokens)
+    reserved = min(lowest, limit.context_size // 2)
+    caps = [cap for cap in (limit.max_input_tokens, limit.budget) if cap is not None]
+    return Budget(max(1, min([limit.context_size - reserved, *caps])), reserved, limit.context_size)
+
+
 def _reserve(limit: Limit, max_tokens: int | None) -> int:
     wanted = limit.max_output_tokens
     if max_tokens is not None and max_tokens > 0:

@@ -50,8 +50,14 @@ async def test_the_irreducible_is_sent_while_it_fits_and_refused_once() -> None:
 
 
 async def test_a_large_last_turn_and_a_large_reserve_still_go_in_one_request() -> None:
-    messages = [{"role": "system", "content": prose(10_000)}, *chat(20, 500)[1:-1], {"role": "user", "content": prose(15_000)}]
-    trial = await tried({"model": "m", "max_tokens": 32_000, "messages": messages}, toml=window(65_536, 32_000), times=3)
+    messages = [
+        {"role": "system", "content": prose(10_000)},
+        *chat(20, 500)[1:-1],
+        {"role": "user", "content": prose(15_000)},
+    ]
+    trial = await tried(
+        {"model": "m", "max_tokens": 32_000, "messages": messages}, toml=window(65_536, 32_000), times=3
+    )
     assert len(trial.asked) == 3
     assert len({received.body for received in trial.asked}) == 1
     assert trial.messages[0] == messages[0]
@@ -117,7 +123,11 @@ async def test_both_names_of_the_output_limit_are_known_and_kept() -> None:
 async def test_chinese_is_not_counted_by_fours() -> None:
     text = case("B112")["request"]["messages"][0]["content"]
     assert told((await tried(request("B112"), toml=window(131_072))).answer)["original"] > len(text) * 0.45
-    older = [{"role": "user", "content": text}, {"role": "assistant", "content": "好"}, {"role": "user", "content": "继续"}]
+    older = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": "好"},
+        {"role": "user", "content": "继续"},
+    ]
     trial = await tried({"model": "m", "messages": older}, toml=window(16_384))
     assert told(trial.answer)["sent"] <= told(trial.answer)["budget"] < told(trial.answer)["original"]
 
@@ -143,7 +153,12 @@ def test_an_estimate_grows_with_its_text_and_no_text_is_free(piece: str) -> None
 @pytest.mark.parametrize("cycles", [8, 20, 60])
 @pytest.mark.parametrize("tools", [0, 4])
 async def test_what_was_planned_to_fit_is_planned_to_fit_again(cycles: int, tools: int) -> None:
-    body = {"model": "m", "max_tokens": 1_000, "tools": [tool(n, 200) for n in range(tools)], "messages": agent_run(cycles, 400)}
+    body = {
+        "model": "m",
+        "max_tokens": 1_000,
+        "tools": [tool(n, 200) for n in range(tools)],
+        "messages": agent_run(cycles, 400),
+    }
     toml = window(8_192, 2_048)
     first = await tried(body, toml=toml)
     numbers = told(first.answer)

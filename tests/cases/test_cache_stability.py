@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ async def run(steps: int, toml: str, fresh: bool = False) -> list[bytes]:
 
 def breaks(bodies: list[bytes]) -> int:
     """Bodies that do not begin with the one before, but for its closing brackets."""
-    return sum(not after.startswith(before[:-2]) for before, after in zip(bodies, bodies[1:], strict=False))
+    return sum(not after.startswith(before[:-2]) for before, after in pairwise(bodies))
 
 
 async def test_each_body_builds_upon_the_last() -> None:
@@ -62,7 +63,7 @@ async def test_replicas_and_restarts_send_the_same_bytes() -> None:
 
 
 async def test_the_same_request_gives_the_same_bytes_however_often() -> None:
-    raw = ('{"top_p":1,' + TOOLS + ',"max_tokens":7000,"model":"m","messages":[{"role":"user","content":"')
+    raw = '{"top_p":1,' + TOOLS + ',"max_tokens":7000,"model":"m","messages":[{"role":"user","content":"'
     body = (raw + prose(5_000) + '"}],"z":1,"a":2}').encode()
     trial = await tried(body, toml=window(8_192, 8_000), times=5)
     sent = {received.body for received in trial.asked}

@@ -31,7 +31,9 @@ def with_lone(size: int = 500) -> bytes:
     for n in range(20):
         messages += cycle(n + 2, size)
     text = json.dumps({"model": "m", "messages": messages})
-    return text.replace("page 3:", LONE).replace("page 40:", LONE).replace('\\"page\\":', '\\"' + LONE + '\\":').encode()
+    return (
+        text.replace("page 3:", LONE).replace("page 40:", LONE).replace('\\"page\\":', '\\"' + LONE + '\\":').encode()
+    )
 
 
 async def test_lone_surrogates_pass_untouched_and_hurt_nothing() -> None:
@@ -56,10 +58,12 @@ async def test_lone_surrogates_reach_summaries_and_keys_without_harm() -> None:
     toml = window(8_192) + '[compaction]\nmodel = "same"\n'
     trial = await tried(with_lone(900), toml=toml, times=2)
     assert trial.answer.status == 200
-    assert trial.asked[-1].body == [r.body for r in trial.asked if b"Write the summary" not in r.body][0]
+    assert trial.asked[-1].body == next(r.body for r in trial.asked if b"Write the summary" not in r.body)
 
 
-@pytest.mark.parametrize("text", [CHINESE, "Ω≈ç√∫˜µ≤", "👩‍👩‍👧‍👦🏳️‍🌈", "مرحبا بالعالم ", "สวัสดีชาวโลก", "e\u0301\u200b\u202e\ufeff\u0000"])
+@pytest.mark.parametrize(
+    "text", [CHINESE, "Ω≈ç√∫˜µ≤", "👩‍👩‍👧‍👦🏳️‍🌈", "مرحبا بالعالم ", "สวัสดีชาวโลก", "e\u0301\u200b\u202e\ufeff\u0000"]
+)
 async def test_cutting_never_splits_a_character(text: str) -> None:
     messages = [{"role": "user", "content": "read"}, *cycle(1, 5), {"role": "user", "content": "go on"}]
     messages[2]["content"] = text * 3_000

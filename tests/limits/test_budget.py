@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits.budget import Budget, lowered_max_tokens, next_power_of_two, usable
+from proxy.limits.budget import Budget, lowered_max_tokens, next_power_of_two, usable, widest
 from proxy.limits.limit import DEFAULT, Limit
 
 
@@ -87,3 +87,19 @@ def test_what_is_lowered_fits_and_is_less(model: Limit, max_tokens: int, tokens:
     if lowered is not None:
         assert 0 < lowered < max_tokens
         assert tokens + lowered < model.context_size
+
+
+WIDEST = [  # window, output cap, max_tokens -> usable, reserved
+    (32_768, 16_384, 16_000, 31_744, 1_024),
+    (32_768, 16_384, None, 31_744, 1_024),
+    (8_192, 8_000, 7_000, 7_680, 512),
+    (8_192, 1_024, 100, 8_142, 50),
+    (1_000, 1_000, 10**9, 938, 62),
+]
+
+
+@pytest.mark.parametrize(("window", "output", "asked", "room", "reserved"), WIDEST)
+def test_the_widest_budget_leaves_the_least_output_worth_having(
+    window: int, output: int, asked: int | None, room: int, reserved: int
+) -> None:
+    assert widest(limit(window, output), asked) == Budget(room, reserved, window)
