@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.errors import TrimtabError, UpstreamError
+from proxy.errors import TrimtabError, UnknownModel, UpstreamError
 from proxy.exchange import models
 from proxy.exchange.access import Access, credential
 from proxy.exchange.incoming import Body, Incoming
@@ -26,6 +26,7 @@ from proxy.upstream.headers import to_upstream
 from proxy.upstream.output_field import output_field
 from proxy.upstream.routing import route
 from proxy.upstream.settings import UpstreamSettings
+from proxy.upstream.target import origin
 from proxy.wire.usage import usage_of
 
 CHAT = "/v1/chat/completions"
@@ -103,12 +104,13 @@ class Calls:
 
     async def listing(self, incoming: Incoming) -> bytes | None:
         """The models of all upstreams as one list; None where there is but one upstream, or none of them lists any:
-        then the request is passed on like any other. A client's key goes to the first upstream alone, as it would
-        have without the others."""
+        then the request is passed on like any other. A client's key goes to the first upstream's server alone, as it
+        would have without the others."""
         several = len(self._upstreams) > 1 and incoming.method == "GET" and incoming.path == models.LIST
         if not several:
             return None
-        keys = [credential(incoming)] + [b""] * (len(self._upstreams) - 1)
+        first, key = origin(self._upstreams[0].base_url), credential(incoming)
+        keys = [key if origin(upstream.base_url) == first else b"" for upstream in self._upstreams]
         got = await asyncio.gather(*map(self._listed, self._upstreams, keys))
         if not any(got):
             return None
@@ -120,6 +122,13 @@ class Calls:
                 return await self._ask(upstream, "GET", models.LIST, b"", key)
         except (TrimtabError, TimeoutError):
             return None
+
+    def same_server(self, model: str, other: str) -> bool:
+        """Whether two models are served by one server, so that a client's key for one may be shown for the other."""
+        try:
+            return origin(self.route(model).base_url) == origin(self.route(other).base_url)
+        except UnknownModel:
+            return False
 
     def fetching(self, credential: bytes) -> Fetch:
         """What discovery asks an upstream with: in the name of the client whose request made it necessary."""
@@ -153,7 +162,9 @@ class Calls:
         """The body of a 200, or None. Raises what the client raises."""
         named = [_JSON] if body else []
         if credential and not self._access.guarded:
-            named.append((b"authorization", credential))
+            # One with a scheme came as `authorization`, one without as either of the others.
+            names = (b"authorization",) if b" " in credential else (b"api-key", b"x-api-key")
+            named += [(name, credential) for name in names]
         headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True)
         async with await self._client.send(upstream, method, path, b"", headers, body) as answer:
             raw = await answer.read(_ANSWER_LIMIT)

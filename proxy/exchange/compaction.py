@@ -5,6 +5,8 @@ A request never fails for want of a summary: without one the note stands in the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from proxy.context.apply import apply
@@ -36,8 +38,13 @@ NOTHING = Gathered()
 class Compaction:
     """Summaries for one configuration."""
 
-    def __init__(self, settings: CompactionSettings, summariser: Summariser) -> None:
-        self._settings, self._summariser = settings, summariser
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        summariser: Summariser,
+        same_server: Callable[[str, str], bool] = lambda model, other: True,
+    ) -> None:
+        self._settings, self._summariser, self._same_server = settings, summariser, same_server
 
     async def gather(self, shaping: Shaping, credential: bytes) -> Gathered:
         """The summary the plan wants, waiting no longer than the configuration allows."""
@@ -78,10 +85,12 @@ class Compaction:
 
     def _writer(self, shaping: Shaping, credential: bytes) -> Writer:
         """The model that writes: the request's own or the one configured. The request's own takes what the
-        request may have; a named one is bounded by its setting alone."""
+        request may have; a named one is bounded by its setting alone, and gets the client's key only where that goes
+        anyway."""
         if self._settings.model == "same":
             return Writer(shaping.request.model, credential, int(shaping.budget.usable / shaping.factor))
-        return Writer(self._settings.model, credential)
+        lent = self._same_server(self._settings.model, shaping.request.model)
+        return Writer(self._settings.model, credential, lent=lent)
 
 
 # Of the body beside the messages: what a provider's cache key covers or its routing goes by.

@@ -56,10 +56,12 @@ class Parts:
         access = Access(server.client_keys)
         self.calls = Calls(settings.upstreams, self.client, access, server.keepalive_s)
         self.summariser = self._summariser()
-        compaction = settings.compaction and self.summariser and Compaction(settings.compaction, self.summariser)
+        compaction = None
+        if settings.compaction is not None and self.summariser is not None:
+            compaction = Compaction(settings.compaction, self.summariser, self.calls.same_server)
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
         decider = Decider(self.limits, policies, self.calls)
-        self.gateway = Gateway(self.calls, decider, self.telemetry, access, compaction or None)
+        self.gateway = Gateway(self.calls, decider, self.telemetry, access, compaction)
         self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
         self.front = Front(self.gateway, self.load, server.max_body_mb * _MB)
 

@@ -29,6 +29,12 @@ class Writer(msgspec.Struct, frozen=True):
     credential: bytes = b""  # the client's `Authorization`, byte for byte; empty: the anonymous tenant
     read_tokens: int = 0  # the most the model takes in one call, in estimated tokens; 0: only the setting bounds it
     ride: Ride | None = None  # what was sent up to the end of the last segment, if a summary may ride on it
+    lent: bool = True  # whether the model is called with the credential: it is not shown to another server
+
+    @property
+    def shown(self) -> bytes:
+        """The credential the model is called with."""
+        return self.credential if self.lent else b""
 
     def __repr__(self) -> str:
         return f"Writer(model={self.model!r})"

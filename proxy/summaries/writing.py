@@ -82,7 +82,7 @@ def _separate(chain: Chain, parts: Sequence[Entry], users: list[str]) -> Complet
     asked = chain.prompt.after(chain.wanted.max_tokens, _named(users))
     text = "\n".join((chain.prompt.before(mark), written(parts, mark), asked))
     messages = (_message("system", chain.prompt.text), _message("user", text))
-    return CompletionRequest(chain.writer.model, messages, _room(chain), chain.writer.credential)
+    return CompletionRequest(chain.writer.model, messages, _room(chain), chain.writer.shown)
 
 
 def _riding(chain: Chain, users: list[str]) -> CompletionRequest:
@@ -93,7 +93,7 @@ def _riding(chain: Chain, users: list[str]) -> CompletionRequest:
         chain.writer.model,
         (*ride.messages, asked),
         _room(chain),
-        chain.writer.credential,
+        chain.writer.shown,
         fields=ride.fields,
         ride=True,
     )

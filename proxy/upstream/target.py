@@ -13,6 +13,8 @@ A path outside `/v1` (llama.cpp's `/props`, Ollama's `/api/show`) stands where t
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 from proxy.errors import InvalidRequest
 
@@ -33,6 +35,13 @@ def target(base_url: str, path: str, query: bytes = b"") -> str:
     managed = path == "/v1" or path.startswith("/v1/")
     url = base + path[3:] if managed else base.removesuffix("/v1") + path
     return f"{url}?{_query(query)}" if query else url
+
+
+@lru_cache(maxsize=64)
+def origin(base_url: str) -> tuple[str, str, int]:
+    """Scheme, host and port: what makes two upstreams one server, to which the same key may be shown."""
+    parts = urlsplit(base_url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _query(query: bytes) -> str:

@@ -124,6 +124,22 @@ async def test_discovery_asks_below_the_base_and_at_the_root_in_the_clients_name
     assert listed.header(b"content-type") is None
 
 
+async def test_a_key_that_came_in_another_header_goes_out_in_it() -> None:
+    async with calling(json_reply({"data": []})) as (calls, _, server):
+        await calls.fetching(b"key-without-a-scheme")("up", "models")
+    assert server.requests[0].header(b"api-key") == server.requests[0].header(b"x-api-key") == b"key-without-a-scheme"
+    assert server.requests[0].header(b"authorization") is None
+
+
+def test_two_models_are_of_one_server_where_scheme_host_and_port_are_the_same() -> None:
+    urls = {"a": "https://one.example/v1", "b": "https://ONE.example:443/other", "c": "http://one.example/v1"}
+    upstreams = [UpstreamSettings(name=name, base_url=url, models=(name,)) for name, url in urls.items()]
+    calls = Calls(upstreams, Client(), OPEN)
+    assert calls.same_server("a", "b")
+    assert not calls.same_server("a", "c")
+    assert not calls.same_server("a", "unknown")
+
+
 @pytest.mark.parametrize("script", [reply(404, b"{}"), json_reply({}, 401), [CLOSE]], ids=["404", "401", "hangs up"])
 async def test_discovery_hears_nothing_of_what_is_no_answer(script: Script) -> None:
     async with calling(script) as (calls, _, _server):

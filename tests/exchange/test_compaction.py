@@ -90,6 +90,15 @@ async def test_the_requests_own_model_writes_or_the_one_that_is_named(setting: s
     assert {request.model for request in model.asked} == {asked}
 
 
+async def test_a_model_on_another_server_is_not_shown_the_clients_key_and_tenants_stay_apart() -> None:
+    model, settings = Keeper(), CompactionSettings(model="fast", max_summary_tokens=300)
+    summariser = Summariser(settings, MemoryStore(), model, load_prompts())
+    made = Compaction(settings, summariser, lambda one, other: (one, other) != ("fast", "m"))
+    first, other = await made.gather(decided(LONG), b"one"), await made.gather(decided(LONG), b"two")
+    assert {request.credential for request in model.asked} == {b""}
+    assert (first.result, other.result) == ("miss", "miss")
+
+
 async def test_what_is_read_is_the_original_and_not_what_was_cut() -> None:
     model, messages = Keeper(), chat(16)
     messages[1]["content"] = "FACT-00001 " + str(messages[1]["content"])

@@ -17,7 +17,7 @@ from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, Call, post
 from tests.running import Running, running
-from tests.scripted import CLOSE, STALL, Script, ScriptedUpstream, closed_port, json_reply, reply
+from tests.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, closed_port, json_reply, reply
 
 JSON = [(b"content-type", b"application/json")]
 QUIET = '[limits]\ndiscover = false\nask_usage = "never"\n'
@@ -191,7 +191,7 @@ async def test_the_models_of_all_upstreams_are_one_list() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_clients_key_is_shown_to_the_first_upstream_alone() -> None:
+async def test_the_clients_key_is_shown_to_the_first_upstreams_server_alone() -> None:
     async with ScriptedUpstream(listing("a")) as a, ScriptedUpstream(listing("b")) as b:
         toml = "".join(
             f'[[upstreams]]\nname = "{n}"\nbase_url = "{u.base_url}"\nmodels = ["{n}"]\n'
@@ -243,3 +243,22 @@ async def test_an_upstream_that_is_down_does_not_hide_the_others() -> None:
             line = msgspec.json.decode(proxy.log.getvalue().splitlines()[-1])
     assert [entry["id"] for entry in answer.json()["data"]] == ["gpt-4o"]
     assert (line["outcome"], line["status"], line["path"]) == ("passed", 200, "passthrough")
+
+
+@pytest.mark.anyio
+async def test_a_summary_model_on_another_server_is_not_shown_the_clients_key() -> None:
+    def written(received: Received) -> list[Step]:
+        text = "The user asked numbered questions and wants the first one repeated at the end."
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return [*json_reply({**COMPLETION, "choices": [choice]})]
+
+    small = '[models."*"]\ncontext_size = 8192\nmax_output_tokens = 1024\n[compaction]\nmodel = "writer"\n'
+    async with ScriptedUpstream(json_reply(COMPLETION)) as a, ScriptedUpstream(written) as b:
+        named = (("a", a, "gpt-*"), ("b", b, "writer"))
+        tables = [f'[[upstreams]]\nname = "{n}"\nbase_url = "{u.base_url}"\nmodels = ["{g}"]\n' for n, u, g in named]
+        async with running(parse("".join(tables) + small + QUIET, {})) as proxy:
+            body = {"model": "gpt-4o", "messages": chat(16)}
+            answer = await post(proxy.url, body, authorization="Bearer sk-client")
+    assert answer.headers["x-trimtab-summary"] == "miss"
+    assert a.requests[0].header(b"authorization") == b"Bearer sk-client"
+    assert {r.header(b"authorization") for r in b.requests} == {None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.errors import InvalidRequest
-from proxy.upstream.target import target
+from proxy.upstream.target import origin, target
 
 CHAT = "/v1/chat/completions"
 
@@ -62,3 +62,18 @@ def test_dots_in_names_are_no_dot_segments(path: str) -> None:
 def test_a_query_that_could_break_the_line_is_refused(query: bytes) -> None:
     with pytest.raises(InvalidRequest):
         target("https://host/v1", CHAT, query)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://a.example/v1", "https://a.example:443/api", True),
+        ("http://a.example/v1", "http://A.example:80/v1", True),
+        ("http://a.example/v1", "https://a.example/v1", False),
+        ("http://a.example:1/v1", "http://a.example:2/v1", False),
+        ("http://a.example/v1", "http://b.example/v1", False),
+        ("http://[::1]:1/v1", "http://[::1]:1/other", True),
+    ],
+)
+def test_two_urls_are_one_server_by_scheme_host_and_port(one: str, other: str, same: bool) -> None:
+    assert (origin(one) == origin(other)) is same
