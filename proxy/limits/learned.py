@@ -12,7 +12,7 @@ import msgspec
 
 from proxy.limits.limit import Limit
 
-LEAST = 1_024  # tokens; one server reported "maximum context length is 3 tokens"
+LEAST = 256  # tokens; one server reported "maximum context length is 3 tokens"
 
 
 class Learned(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ import msgspec
 from proxy.upstream.overflow_roles import Role, role_of
 from proxy.upstream.overflow_text import WORD, any_of
 
-MIN_LIMIT = 1024  # tokens: a served window below this is a server's slip ("maximum context length is 3 tokens")
+MIN_LIMIT = 256  # tokens: a served window below this is a server's slip ("maximum context length is 3 tokens")
 MAX_LIMIT = 50_000_000  # tokens: five times the largest window anyone serves
 
 Kind = Literal["input", "total"]
