@@ -13,7 +13,10 @@ run: .venv/demo ## serve: make run ARGS="--upstream https://api.openai.com/v1"
 	$(BIN)/trimtab serve $(ARGS)
 
 test: .venv/dev ## the tests
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --ignore tests/e2e/test_clients.py -m "not slow" $(ARGS)
+
+test-all: .venv/dev ## the tests that take minutes too
+	$(BIN)/python -m pytest -n auto --ignore tests/e2e/test_clients.py $(ARGS)
 
 check: .venv/dev ## lint, format, types, import contracts, lock files
 	$(BIN)/ruff check .
@@ -61,4 +64,4 @@ LOCK := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-link
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-.PHONY: help demo run test check bench e2e soak deploy-check image-test lock
+.PHONY: help demo run test test-all check bench e2e soak deploy-check image-test lock
