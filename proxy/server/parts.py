@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import stamina
 
 from proxy import __version__
+from proxy.errors import ConfigError
 from proxy.exchange.access import Access
 from proxy.exchange.calls import Calls
 from proxy.exchange.compaction import Compaction
@@ -96,7 +97,10 @@ class Parts:
         compaction = self.settings.compaction
         if compaction is None:
             return None
-        prompts = load_prompts(Path(compaction.prompts) if compaction.prompts else None)
+        own = Path(compaction.prompts) if compaction.prompts else None
+        if own is not None and not own.is_dir():
+            raise ConfigError(f"[compaction] prompts: {own} is no directory. Name one, or remove the line.")
+        prompts = load_prompts(own)
         return Summariser(compaction, self.store, self.calls.complete, prompts, self._summary_made)
 
     def _summary_made(self, call: SummaryCall) -> None:

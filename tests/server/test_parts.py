@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proxy.errors import ConfigError
 from proxy.server.parts import Parts
 from proxy.settings import parse
 from proxy.summaries.memory import MemoryStore
@@ -77,6 +79,14 @@ async def test_without_a_summary_model_there_is_no_summariser() -> None:
     assert with_one.summariser is not None
     await without.aclose()
     await with_one.aclose()
+
+
+async def test_prompts_of_ones_own_that_are_not_there_are_not_silently_replaced(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no directory"):
+        parts(f'[compaction]\nprompts = "{tmp_path}/nope"\n')
+    made = parts(f'[compaction]\nprompts = "{tmp_path}"\n')
+    assert made.summariser is not None
+    await made.aclose()
 
 
 async def test_replicas_share_summaries_and_learned_factors(redis: str) -> None:
