@@ -24,6 +24,7 @@ from proxy.summaries.writing import Author, SummaryCall
 FRAME_TOKENS = 100  # the words around the conversation, beside prompt and earlier summary
 LEAST_ROOM = 500  # tokens: with less, a call would read more of our own words than of the conversation
 PAUSE_S, LONGEST_S = 30.0, 300.0  # for a model whose calls failed three times in a row
+AWAY = frozenset(("upstream_unreachable", "upstream_timeout"))  # asked in other words it is away all the same
 BREAKERS = 1_000  # tenants and models remembered
 
 
@@ -51,22 +52,31 @@ class Maker:
             return Landing(None, reason="paused")
         if not self._breaker(chain).admits():
             return Landing(None, reason="model_down")
-        landing = await self._take(chain, base, self._step(chain, base))
+        landing = await self._ride(chain, base) or await self._take(chain, base)
         if landing.found is None:
             await self._pauses.failed(key)
         else:
             await chain.keep(self._store, landing.found, self._settings.ttl_s)
         return landing
 
-    async def _take(self, chain: Chain, base: Found, step: Step) -> Landing:
-        text, calls = base.text, []
-        rides = self._rides(chain, step)
+    async def _ride(self, chain: Chain, base: Found) -> Landing | None:
+        """The whole way in one call, on what was sent; it fitted the model's window once and does so again. None
+        where there is nothing to ride on, or where the client's own words stand in the way of ours."""
+        if chain.writer.ride is None or not self._settings.ride_prefix:
+            return None
+        read = [entry for index in range(base.upto, len(chain)) for entry in chain.segment(index)]
+        written, call = await self._author.write(chain, base.text, read, ride=True)
+        if written is None and call.result not in AWAY:
+            return None
+        self._judge(chain, call)
+        found = None if written is None else Found(len(chain), written)
+        return Landing(found, chain.key(len(chain)), "" if found else call.result, (call,))
+
+    async def _take(self, chain: Chain, base: Found) -> Landing:
+        step, text, calls = self._step(chain, base), base.text, []
         for piece in step.pieces:
-            written, call = await self._author.write(chain, text, piece, ride=rides)
+            written, call = await self._author.write(chain, text, piece)
             calls.append(call)
-            if written is None and rides:  # the client's own words stood in the way: say it in ours
-                written, call = await self._author.write(chain, text, piece)
-                calls.append(call)
             self._judge(chain, call)
             if written is None:
                 return Landing(None, reason=call.result, calls=tuple(calls))
@@ -80,11 +90,6 @@ class Maker:
         earlier = max(text_tokens(base.text), chain.wanted.max_tokens)
         room = max(LEAST_ROOM, most - words - earlier)
         return next_step(chain.segment, base.upto, len(chain), room)
-
-    def _rides(self, chain: Chain, step: Step) -> bool:
-        """What was sent ends where the chain does: only a step to that end, in one call, can ride on it."""
-        sent = chain.writer.ride is not None and self._settings.ride_prefix
-        return sent and step.upto == len(chain) and len(step.pieces) == 1
 
     def _judge(self, chain: Chain, call: SummaryCall) -> None:
         """A model that answers is well, whatever the answer is worth."""

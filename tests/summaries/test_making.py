@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.errors import UpstreamUnreachable
+from proxy.errors import UpstreamTimeout, UpstreamUnreachable
 from proxy.summaries.chain import Chain, Found, Writer
 from proxy.summaries.completion import Complete, Completion, Ride
 from proxy.summaries.making import Maker
@@ -83,11 +83,19 @@ async def test_a_failure_between_pieces_keeps_nothing_and_tells_all_calls() -> N
     assert await one.newest(store, 60) is None
 
 
-@pytest.mark.parametrize(
-    ("on", "most", "rides"), [(True, 100_000, True), (False, 100_000, False), (True, 2_000, False)]
-)
-async def test_only_a_step_to_the_end_rides(on: bool, most: int, rides: bool) -> None:
+@pytest.mark.parametrize(("on", "most"), [(True, 100_000), (False, 100_000), (True, 2_000)])
+async def test_a_ride_goes_the_whole_way_in_one_call(on: bool, most: int) -> None:
     model = Keeper()
     writer = Writer("m", read_tokens=most, ride=Ride(tuple(MESSAGES[:17])))
-    await maker(model, ride_prefix=on).make(chain(4, writer), Found())
-    assert model.asked[0].ride is rides
+    landing = await maker(model, ride_prefix=on).make(chain(4, writer), Found())
+    assert [request.ride for request in model.asked] == [on]
+    assert landing.found is not None
+    assert landing.found.upto == 4
+
+
+@pytest.mark.parametrize("error", [UpstreamUnreachable("no"), UpstreamTimeout("no")])
+async def test_a_model_that_is_away_is_not_asked_again_in_other_words(error: Exception) -> None:
+    model = Fixed(error)
+    writer = Writer("m", ride=Ride(tuple(MESSAGES[:17])))
+    landing = await maker(model).make(chain(4, writer), Found())
+    assert (landing.found, model.calls) == (None, 1)
