@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +24,7 @@ import msgspec
 
 from tests.scripted import closed_port
 
+GREETING = ("trimtab listens on ", "no Redis is configured", "Redis answers", "Redis does not answer")
 READY_S = 60  # seconds; a busy machine takes its time to import
 CONFIG = '[[upstreams]]\nname = "test"\nbase_url = "{upstream}"\n'
 
@@ -35,6 +36,7 @@ class Served:
     port: int
     folder: Path
     process: asyncio.subprocess.Process
+    kept: dict[str, str] = field(default_factory=dict)  # the texts of the files, once they are gone
 
     @property
     def url(self) -> str:
@@ -46,13 +48,20 @@ class Served:
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")
+        return self._text("log")
 
     @property
     def errors(self) -> str:
-        """What went to standard error, without the line that greets."""
-        lines = (self.folder / "errors").read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if not line.startswith("trimtab listens on "))
+        """What went to standard error, without the lines that greet."""
+        lines = self._text("errors").splitlines()
+        return "\n".join(line for line in lines if not line.startswith(GREETING))
+
+    def keep(self) -> None:
+        """Remember the texts of the files."""
+        self.kept = {name: self._text(name) for name in ("log", "errors")}
+
+    def _text(self, name: str) -> str:
+        return self.kept[name] if self.kept else (self.folder / name).read_text(errors="replace")
 
     def records(self, event: str = "exchange") -> list[dict[str, Any]]:
         """The lines of the log of one kind."""
@@ -118,6 +127,7 @@ async def serving(
             yield served
         finally:
             await _stop(served)
+            served.keep()
 
 
 async def _ready(served: Served) -> None:

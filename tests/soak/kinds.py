@@ -115,18 +115,22 @@ _small_model = _chat(lambda: agent_run(12), model="small")
 
 
 class Sessions:
-    """Conversations that grow by one turn a request, far past the window, and begin anew: what summaries are for."""
+    """Conversations that grow by one turn a request, far past the window, and then give way to new ones: what
+    summaries are for."""
 
     def __init__(self, count: int = 6, turns: int = 60) -> None:
         self._lengths = [2 + i * turns // count for i in range(count)]
+        self._topics = [next(_numbers) for _ in range(count)]
         self._turns, self._next = turns, itertools.cycle(range(count))
 
     def body(self) -> dict[str, Any]:
         which = next(self._next)
         length = self._lengths[which]
-        self._lengths[which] = length + 1 if length < self._turns else 2
         messages = chat(length, 150)
-        messages[0] = {"role": "system", "content": f"Session {which} of {self._turns}."}
+        messages[1] = {"role": "user", "content": f"Let us talk about topic {self._topics[which]}."}
+        self._lengths[which] = length + 1
+        if length == self._turns:
+            self._lengths[which], self._topics[which] = 2, next(_numbers)
         return {"model": "m", "messages": messages}
 
 
