@@ -167,6 +167,10 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         Panel("Tried again, done without", (
             (rate(names.RETRIES, SCOPE, "upstream"), "retries {{upstream}}"),
             (rate(names.FAIL_OPEN, SCOPE, "part"), "without {{part}}")), "reqps", width=6),
+        Panel("The one smaller try", ((rate(names.SMALLER_TRIES, SCOPE, "result"), "{{result}}"),), "reqps", width=12,
+              about="Requests the upstream called too long and that were sent once more, smaller."),
+        Panel("Learned of limits and counts", ((rate(names.LIMIT_EVENTS, SCOPE, "kind"), "{{kind}}"),), "reqps",
+              width=12, about="What upstreams said of themselves, what was learned, and what was not believed."),
     )),
 )  # fmt: skip
 

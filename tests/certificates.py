@@ -32,8 +32,6 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
     )
     (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return folder / "certificate.pem", folder / "key.pem"

@@ -43,7 +43,7 @@ class Running:
 def settings(upstream: str, toml: str = "") -> Settings:
     """Settings with one upstream and whatever tables `toml` adds. Nothing is discovered unless it says so: scripted
     upstreams answer what they are asked in the order they are asked."""
-    toml += "" if "[limits]" in toml else "[limits]\ndiscover = false\nask_usage = \"never\"\n"
+    toml += "" if "[limits]" in toml else '[limits]\ndiscover = false\nask_usage = "never"\n'
     return parse(f'[[upstreams]]\nname = "test"\nbase_url = "{upstream}"\nretries = 0\n{toml}', {})
 
 

@@ -54,9 +54,7 @@ class Valkey:
         self._dir = Path(tempfile.mkdtemp(prefix="valkey-"))
         self._config = self._dir / "server.conf"
         defaults = (
-            {"sentinel": watches}
-            if watches
-            else {"save": '""', "appendonly": "no", "repl_diskless_sync_delay": 0}
+            {"sentinel": watches} if watches else {"save": '""', "appendonly": "no", "repl_diskless_sync_delay": 0}
         )
         lines = {"port": self.port, "bind": "127.0.0.1", "dir": self._dir} | defaults | options
         self._config.write_text("".join(f"{k.replace('_', '-')} {v}\n" for k, v in lines.items()))
@@ -107,9 +105,7 @@ class Cluster:
 
     def _join(self, share: int) -> None:
         for i, node in enumerate(self.masters):
-            node.client().execute_command(
-                "CLUSTER", "ADDSLOTSRANGE", i * share, min((i + 1) * share, 16_384) - 1
-            )
+            node.client().execute_command("CLUSTER", "ADDSLOTSRANGE", i * share, min((i + 1) * share, 16_384) - 1)
             node.client().execute_command("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
         for node in self.nodes[1:]:
             node.client().execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
@@ -117,9 +113,7 @@ class Cluster:
         for node, master in zip(self.replicas, self.masters, strict=False):
             node.client().execute_command("CLUSTER", "REPLICATE", self._id(master))
         until(lambda: all(n.client().cluster("INFO")["cluster_state"] == "ok" for n in self.nodes))
-        until(
-            lambda: all(n.client().info("replication")["master_link_status"] == "up" for n in self.replicas)
-        )
+        until(lambda: all(n.client().info("replication")["master_link_status"] == "up" for n in self.replicas))
 
     @property
     def url(self) -> str:

@@ -136,9 +136,7 @@ def report(costs: dict[str, Cost]) -> None:
             base.cpu_us_a_request / cost.cpu_us_a_request,
             base.cpu_us_an_event / cost.cpu_us_an_event,
         )
-        shown = (
-            f"{cost.requests_a_second:12.0f}{cost.cpu_us_a_request:11.0f} us{cost.cpu_us_an_event:9.1f} us"
-        )
+        shown = f"{cost.requests_a_second:12.0f}{cost.cpu_us_a_request:11.0f} us{cost.cpu_us_an_event:9.1f} us"
         print(f"{name:20}{shown}   " + ", ".join(f"{ratio:.1f} x" for ratio in ratios))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from proxy.context import texts
 
-SAID = {name: value for name, value in vars(texts).items() if name.isupper()}
+SAID = {name: value for name, value in vars(texts).items() if name.isupper() and isinstance(value, str)}
+SAID |= {f"REMOVED {kind}": text for kind, text in texts.REMOVED.items()}
 
 
 @pytest.mark.parametrize("text", SAID.values(), ids=SAID)

@@ -54,3 +54,16 @@ async def test_without_trimtab_it_fails(client: Client, book: Book) -> None:
     assert upstream.refused >= 1
     assert not upstream.finished
     assert DONE not in ran.output
+
+
+async def test_what_cannot_fit_is_one_clear_error_that_nobody_sends_again(client: Client, book: Book) -> None:
+    """Agents show the sentence as it is. opencode asks beside the task for a title, and gets its own answer."""
+    question = book.question + " and mind the weather" * 1_500
+    async with StrictUpstream(book, window=1_000) as upstream, serving(upstream.base_url) as served:
+        ran = await run(client, served.base_url, question, book.folder, WITHIN_S)
+        records = served.records()
+    assert ran.status != 0
+    assert "This conversation is too long for the model" in ran.output
+    assert [record["error_code"] for record in records] == ["context_length_exceeded"] * len(records)
+    assert len(records) <= 2
+    assert upstream.accepted == []

@@ -62,9 +62,7 @@ async def test_tools_go_there_and_back() -> None:
 async def test_too_long_raises_once_and_is_not_retried() -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy, client(proxy) as sdk:
         with pytest.raises(openai.BadRequestError) as caught:
-            await sdk.chat.completions.create(
-                model="m", messages=[{"role": "user", "content": prose(30_000)}]
-            )
+            await sdk.chat.completions.create(model="m", messages=[{"role": "user", "content": prose(30_000)}])
         lines = [line for line in proxy.log.getvalue().splitlines() if '"event":"exchange"' in line]
     assert caught.value.code == "context_length_exceeded"
     assert caught.value.param == "messages"

@@ -40,7 +40,7 @@ def mixed(stream: list[Step], pause: float = 0.0) -> Callable[[Received], list[S
 
 
 def streams(received: Received) -> bool:
-    return b'"stream": true' in received.body
+    return bool(received.body) and received.json().get("stream") is True
 
 
 class Streams:
