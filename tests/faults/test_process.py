@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -363,7 +364,16 @@ async def test_an_upstream_that_is_killed_and_comes_back_needs_no_restart_here()
 
 async def test_a_taken_port_is_one_sentence_and_exit_2() -> None:
     async with ScriptedUpstream() as upstream, serving(upstream.base_url) as served:
-        command = ["trimtab", "serve", "--upstream", upstream.base_url, "--port", str(served.port)]
+        command = [
+            sys.executable,
+            "-m",
+            "proxy.cli",
+            "serve",
+            "--upstream",
+            upstream.base_url,
+            "--port",
+            str(served.port),
+        ]
         ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 2
     assert f"Cannot listen on 127.0.0.1:{served.port}" in ran.stderr
