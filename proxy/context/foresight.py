@@ -35,9 +35,8 @@ def segments(state: State) -> tuple[Segment, ...]:
     if not state.over:
         return ()
     state.size = budget + 1
-    goal = frontier.depth(state, state.pins())
-    frontier.summarize(state)
-    if state.standing == standing or not (urgent or goal.reached(state)):
+    whole = frontier.compact(state)
+    if state.standing == standing or not (urgent or whole):
         return ()
     return tuple(state.segments[: state.standing])
 

@@ -51,40 +51,62 @@ def _recent(state: State) -> int:
 
 def summarize(state: State) -> None:
     """Advance over whole segments; one summary stands for all of them, once they take more room than it does."""
-    if not state.policy.compaction:
-        return
+    compact(state)
+
+
+def compact(state: State) -> bool:
+    """The stage `summarize`; gives whether it went as far as it should, or ran out of segments before."""
+    goal = _goal(state)
+    if not state.policy.compaction or goal.reached(state):
+        return True
     pins, limit, before = state.pins(), _recent(state), state.summarized
-    goal = depth(state, pins)
-    if goal.reached(state):
-        return
     cost = max(state.policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS)
-    won = state.gap_tokens
+    stride = _stride(state)
+    won, left = state.gap_tokens, stride + (0 if state.standing else cost) if state.over else 0
     _unpinned(state, pins, goal)
-    while not goal.reached(state) and (segment := next_segment(state, limit)) is not None:
+    while state.over or left > 0 or state.kept > goal.messages:
+        segment = next_segment(state, limit)
+        if segment is None:
+            break
         state.summarized += 1
         won += _freed_by(state, segment, pins)
-        if won <= cost:
-            if won == state.gap_tokens:  # what frees nothing need not be looked at again
-                before = state.summarized
-            continue
-        _advance(state, state.unit_of[segment.stop - 1] + 1, pins, "summarized", "part of the summary")
-        _release(state, pins, "summarized")
-        state.open_gap(cost)
-        before = state.standing = state.summarized
+        left -= _lasting(state, segment)
+        if won > cost:
+            _advance(state, state.unit_of[segment.stop - 1] + 1, pins, "summarized", "part of the summary")
+            _release(state, pins, "summarized")
+            state.open_gap(cost)
+            before = state.standing = state.summarized
+        elif won == state.gap_tokens:  # what frees nothing need not be looked at again
+            before = state.summarized
+        if state.over and left <= 0:
+            left += stride
     state.summarized = before
+    return not state.over and left <= 0 and state.kept <= goal.messages
 
 
-def depth(state: State, pins: set[int]) -> Goal:
-    """How far summarising goes: it frees what an overflow by nothing at all would need, measured from system messages
-    and task alone, so that the segments can be told before it comes (`foresight`). After a larger overflow it stays no
-    higher than half-way to the budget."""
-    goal = _goal(state)
-    if not state.over:
-        return goal
-    task = [u for u in map(state.unit_of.__getitem__, state.users[:1]) if u in pins]
-    room = state.budget - state.fixed - sum(map(state.unit_size, task))
-    tokens = state.size - int(max(0, room) * (1 - state.policy.shaping.target))
-    return msgspec.structs.replace(goal, tokens=max(state.fixed, min(tokens, (state.budget + state.target) // 2)))
+# The shape of a usual budget: a window that is a power of two, less an eighth for the answer.
+_USUAL = 0.875
+
+
+def _stride(state: State) -> int:
+    """Tokens of the history that an overflow takes at once. Not what this very overflow needs, but the same for any:
+    so the segments can be told before it comes (`foresight`), and a budget that calibration has moved a little still
+    asks for the summaries that were made. Its budget is therefore rounded, to the nearest usual one."""
+    budget = _USUAL * 2 ** round(math.log2(max(1, state.budget) / _USUAL))
+    task = sum(state.views[i].tokens for i in state.users[:1])
+    return max(1, int((budget - state.fixed - task) * (1 - state.policy.shaping.target)))
+
+
+def _lasting(state: State, segment: Segment) -> int:
+    """Tokens of a segment once all that can be cleared in it is: what summarising alone can free."""
+    views, task, excluded = state.views, state.users[:1], state.policy.excluded
+    inside = (i for i in range(segment.start, segment.stop) if views[i].role not in SYSTEM_ROLES and i not in task)
+
+    def left(i: int) -> int:
+        stays = not views[i].is_result or (bool(excluded) and state.tool_of(i) in excluded)
+        return views[i].tokens if stays else min(views[i].cleared, views[i].tokens)
+
+    return sum(map(left, inside))
 
 
 def next_segment(state: State, limit: int) -> Segment | None:

@@ -52,3 +52,14 @@ def test_the_plan_is_the_same_whether_or_not_it_looks_ahead() -> None:
     for share in (0.8, 0.95, 1.3, 2.0):
         near, far = (planned(raws, policy, int(tokens(raws) / share)) for policy in (COMPACT, late))
         assert (near.edits, near.gap, near.summary, near.sent) == (far.edits, far.gap, far.summary, far.sent)
+
+
+def test_a_budget_that_calibration_moves_asks_for_the_same_summaries() -> None:
+    """Replicas learn at different times, and each summary is worth nothing to one that wants another."""
+    plans = {}
+    for factor in (0.9, 1.0, 1.1):
+        budget = int(7_000 / factor)
+        wanted = [planned(talk(turns), COMPACT, budget).summary for turns in range(20, 60)]
+        plans[factor] = {summary for summary in wanted if summary}
+    assert plans[1.0]
+    assert plans[0.9] <= plans[1.0] <= plans[1.1]

@@ -120,12 +120,12 @@ def test_the_plan_lists_the_segments_the_summary_stands_for() -> None:
 
 def test_the_next_summary_is_made_ahead_once_the_conversation_nears_its_budget() -> None:
     raws = [system(), user("Begin."), *LOOP]
-    near = planned(raws, COMPACT, int(tokens(raws) / 0.8))
+    near = planned(raws, COMPACT, int(tokens(raws) / 0.95))
     far = planned(raws, COMPACT, int(tokens(raws) / 0.7))
     assert far.ahead == ()
     assert near.ahead
     assert not near.changes
-    budget = int(tokens(raws) / 0.8)
+    budget = int(tokens(raws) / 0.95)
     more = planned([*raws, *tool_loop(6, 900, 12)], COMPACT, budget)
     assert more.summary[: len(near.ahead)] == near.ahead or near.ahead[: len(more.summary)] == more.summary
 
