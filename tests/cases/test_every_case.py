@@ -1,0 +1,30 @@
+"""Every case is tried: each id stands in the table of one family, and what is not as its report expected says so."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections import Counter
+from pathlib import Path
+
+from tests.cases.case import ALL
+
+HERE = Path(__file__).parent
+FAMILIES = {
+    path.stem.removeprefix("test_"): importlib.import_module(f"tests.cases.{path.stem}").CASES
+    for path in sorted(HERE.glob("test_*.py"))
+    if path.stem != "test_every_case"
+}
+PAGE = HERE.parents[1] / "docs" / "robustness.md"
+
+
+def test_each_case_stands_in_one_family() -> None:
+    assert len(ALL) == 110
+    assert Counter(id for cases in FAMILIES.values() for id in cases) == Counter(ALL)
+
+
+def test_the_page_counts_them_as_they_are() -> None:
+    told = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|", PAGE.read_text(), re.MULTILINE))
+    assert {name.replace(" ", "_"): int(count) for name, count in told.items()} == {
+        k: len(v) for k, v in FAMILIES.items()
+    }
