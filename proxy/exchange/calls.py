@@ -53,7 +53,11 @@ class Calls:
     async def chat(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes."""
         answer = await self._send(upstream, incoming, body, notes, body_changed=True, identity=True)
-        return await inspect(answer, self.keepalive_s)
+        try:
+            return await inspect(answer, self.keepalive_s)
+        except BaseException:  # the client has left, most of all: the upstream is to stop now, not when it is noticed
+            await answer.aclose()
+            raise
 
     async def passthrough(self, incoming: Incoming, body: Body, notes: Notes) -> Verdict:
         """Send any other request on, its body as it comes. Only where there are several upstreams a JSON body is

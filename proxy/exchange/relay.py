@@ -59,7 +59,8 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     kind, encoding = (_value(fields, name) for name in (b"content-type", b"content-encoding"))
     if answer.status >= 400:
         raw = await answer.read(ERROR_LIMIT)
-        found = classify(answer.status, readable(raw, encoding, ERROR_LIMIT))
+        text = readable(raw, encoding, ERROR_LIMIT)
+        found = classify(answer.status, text) if text or not raw else None  # what cannot be read is not empty
         return Verdict(answer, found, raw if answer.complete else None, encoding=encoding)
     if kind.startswith("text/event-stream"):
         beginning = _Beginning(answer, encoding, patience_s)

@@ -21,15 +21,22 @@ pytestmark = pytest.mark.anyio
 CASES = {
     "B034": "in the middle of a stream",
     "B036": "before the first token, and while a summary is made (which goes on for whoever needs it next)",
-    "B169": "in the middle of its upload: no one is called and nothing is logged as an error (tests/faults/test_requests.py)",
+    "B169": "in the middle of its upload: no one is called, no error is logged (tests/faults/test_requests.py)",
 }
 EVENT = chunk(b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n')
 FLOWING: list[Step] = [BEGUN, *[EVENT, Pause(0.02)] * 1_000]
 
 
-@pytest.mark.parametrize(
-    "script", [FLOWING, [BEGUN, STALL], [STALL]], ids=["mid-stream", "before a token", "before all"]
-)
+WAYS = {
+    "mid-stream": FLOWING,
+    "before a token": [BEGUN, STALL],
+    "before all": [STALL],
+    "within JSON": [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{", STALL],
+    "within an error": [b"HTTP/1.1 500 Oops\r\ncontent-length: 99\r\n\r\n{", STALL],
+}
+
+
+@pytest.mark.parametrize("script", WAYS.values(), ids=WAYS)
 async def test_the_upstream_is_left_within_a_second(script: list[Step]) -> None:
     async with ScriptedUpstream(script) as upstream, running(upstream.base_url) as proxy:
         _, writer = await opened(proxy.url)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections import Counter
 from pathlib import Path
 
 from tests.cases.case import ALL
@@ -20,11 +19,9 @@ PAGE = HERE.parents[1] / "docs" / "robustness.md"
 
 def test_each_case_stands_in_one_family() -> None:
     assert len(ALL) == 110
-    assert Counter(id for cases in FAMILIES.values() for id in cases) == Counter(ALL)
+    assert sorted(id for cases in FAMILIES.values() for id in cases) == sorted(ALL)
 
 
 def test_the_page_counts_them_as_they_are() -> None:
     told = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|", PAGE.read_text(), re.MULTILINE))
-    assert {name.replace(" ", "_"): int(count) for name, count in told.items()} == {
-        k: len(v) for k, v in FAMILIES.items()
-    }
+    assert told == {name.replace("_", " "): str(len(cases)) for name, cases in FAMILIES.items()}

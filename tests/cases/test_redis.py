@@ -51,9 +51,10 @@ async def test_redis_that_dies_takes_nothing_with_it() -> None:
         valkey._process.kill()
 
 
-@pytest.mark.parametrize(
-    "value", [b"garbage", b"", b'{"text":"of an older version"}', b"x" * (5 << 20), b"\x01" + b"a" * 60]
-)
+FOREIGN = [b"garbage", b"", b'{"text":"of an older version"}', b"x" * (5 << 20), b"\x01" + b"a" * 60]
+
+
+@pytest.mark.parametrize("value", FOREIGN, ids=["garbage", "empty", "JSON", "5 MB", "our format, not sealed by us"])
 async def test_a_foreign_value_is_a_miss(value: bytes) -> None:
     valkey = Valkey()
     try:
