@@ -101,6 +101,12 @@ class Gateway:
         await self._fail(Overloaded(f"This proxy {why}. Try again in a second."), downstream, notes)
         self._telemetry.observe(notes.record())
 
+    async def tell_gone(self, incoming: Incoming, downstream: Downstream) -> None:
+        """A last word to a client that has left: one that closed its sending half alone is there to read it, and would
+        get the server's own 500 otherwise."""
+        error = InvalidRequest("The connection was closed on the client's side before the answer was there.")
+        await self._fail(error, downstream, Notes(incoming.request_id, "passthrough"))
+
     # -- chat completions ----------------------------------------------------------------------------------------
 
     async def _chat(self, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:

@@ -200,6 +200,8 @@ class Front:
             if not watch.gone:
                 raise  # the server is stopping, or whoever called us is
             exchange.uncancel()
+            if not response.started:
+                await self._gateway.tell_gone(incoming, response)
         finally:
             self._exchanges.discard(exchange)
             watch.end()

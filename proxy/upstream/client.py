@@ -123,6 +123,9 @@ class Client:
             if isinstance(call.body, Upload) and call.body.error is not None:
                 raise call.body.error from None
             return failure(error, upstream)
+        if not 200 <= response.status <= 999:  # no such answer exists, or an upgrade that nobody asked for
+            response.close()
+            return failure(aiohttp.ClientResponseError(response.request_info, ()), upstream)
         return Answer(response, upstream)
 
 

@@ -50,6 +50,8 @@ _OF_THE_BYTES = frozenset(
 )
 _OURS = b"x-trimtab-"
 _FORBIDDEN = re.compile(rb"[\r\n\0]")
+# What no field value may hold; an upstream's is mended as RFC 9110 §5.5 has it, for our server would refuse to send it.
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _NO_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]|^$")
 
 
@@ -87,6 +89,8 @@ def to_client(headers: Iterable[tuple[bytes, bytes]], *, body_changed: bool = Fa
     With `body_changed` (decoded, or edited) the caller states `content-length` and `content-encoding` anew.
     """
     pairs = [(name.lower(), value) for name, value in headers]
+    if _CONTROL.search(b" ".join([value for _, value in pairs])):
+        pairs = [(name, _CONTROL.sub(b" ", value)) for name, value in pairs]
     dropped = HOP_BY_HOP | _named_by_connection(pairs)
     if body_changed:
         dropped |= _OF_THE_BYTES

@@ -15,7 +15,7 @@ from proxy.server.asgi import Load, RequestBody
 from tests.exchange.test_gateway import COMPLETION, WINDOW
 from tests.faults.raw import BODY, CLOSE_AFTER, exchange, opened, request
 from tests.running import Running, running
-from tests.scripted import CLOSE, Received, ScriptedUpstream, Step, chunk, json_reply
+from tests.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -204,7 +204,16 @@ async def test_a_slow_upload_arrives_and_one_that_stops_gives_its_place_back() -
 
 async def test_a_half_closed_client_is_a_client_that_has_left() -> None:
     """HTTP/1.1 allows to close the sending half and still read; the server takes it for leaving, as most do."""
-    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url) as proxy:
+    slow = [Pause(0.3), *json_reply(COMPLETION)]
+    async with ScriptedUpstream(slow, json_reply(COMPLETION)) as upstream, running(upstream.base_url) as proxy:
+        reader, writer = await opened(proxy.url)
+        writer.write(request(extra=b""))
+        await asyncio.sleep(0.15)
+        writer.write_eof()
+        async with asyncio.timeout(5):
+            told = await reader.read()
+        writer.close()
+        assert told.startswith((b"HTTP/1.1 400", b"HTTP/1.1 200")) or not told
         await exchange(proxy.url, request(extra=b""), half=True)
         broken = await exchange(proxy.url, request(extra=b"")[:-10], half=True)
         assert broken.status in (0, 400)

@@ -113,6 +113,7 @@ def house() -> Iterator[Running]:
         assert proxy.parts.load.requests == 0
 
 
+@pytest.mark.timeout(3600)
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_any_call_gets_an_answer_or_a_typed_error(case: Any, house: Running) -> None:
