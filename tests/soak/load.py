@@ -36,6 +36,7 @@ class Ledger:
         self.wrong[name] += 1
         if len(self.details) < _KEPT:
             self.details.append(f"{time.strftime('%H:%M:%S')} {name}: {problem}")
+            print(self.details[-1], flush=True)
 
 
 class Load:

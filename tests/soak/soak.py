@@ -17,7 +17,7 @@ from tests.soak.watch import Sample, quarters, sample, slope, watch
 from tests.valkey import Valkey
 
 CONFIG = """\
-read_timeout_s = 3.0
+read_timeout_s = 6.0
 retries = 1
 [server]
 max_body_mb = 1
