@@ -68,3 +68,43 @@ async def test_a_limit_configured_too_large_is_corrected_by_the_one_smaller_try(
     assert 'trimtab_limit_events_total{kind="learned_contradicts"} 1.0' in metrics
     assert second.headers["x-trimtab-limit-source"] == "learned"
     assert second.json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 100
+
+
+COMPACTION = """
+[compaction]
+model = "same"
+max_summary_tokens = 100
+summary_wait_s = 30
+call_timeout_s = 30
+"""
+
+
+def day(n: int) -> Message:
+    text = f"Day {n}: we saw {THINGS}, and paid {3 * n + 2} coins. It was {('sunny', 'rainy', 'cold')[n % 3]} there."
+    return {
+        "role": "user",
+        "content": f"{text} Then we saw {THINGS} once more. Say in one short sentence what you think.",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_a_small_chat_survives_many_times_its_window() -> None:
+    """The model is its own summariser; what it writes is up to it, what is refused of it falls back to the note.
+    What an estimate a little low lets through is mended by the one smaller try: the client never sees it."""
+    async with llamacpp(1024) as upstream, running(upstream, DISCOVERING + COMPACTION) as proxy:
+        messages: list[Message] = [{"role": "system", "content": "You are a friendly companion. Be brief."}]
+        calls = []
+        for n in range(22):
+            messages.append(day(n))
+            calls.append(await asked(proxy.url, messages, max_tokens=16))
+            messages.append(said(calls[-1]))
+    usage = [call.json()["usage"] for call in calls]
+    read = sum(each["prompt_tokens"] for each in usage)
+    cached = sum(each["prompt_tokens_details"]["cached_tokens"] for each in usage)
+    assert {call.status for call in calls} == {200}
+    assert figures(calls[-1])["original"] > 2 * 1024
+    assert max(each["prompt_tokens"] for each in usage) <= 1024
+    assert cached > read / 2
+    told = {call.headers.get("x-trimtab-summary") for call in calls}
+    assert told & {"hit", "miss", "fallback"}
