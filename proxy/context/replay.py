@@ -186,7 +186,7 @@ class State:
         if self.freed >= NOTE_TOKENS:
             self.open_gap(NOTE_TOKENS)
         stays = sum(self.unit_size(u) for u in self.pins()) + self.fixed
-        self.target = stays + int(max(0, self.budget - stays) * self.policy.shaping.target)
+        self.target = min(self.budget, stays + int(max(0, self.budget - stays) * self.policy.shaping.target))
 
     def unit_size(self, u: int) -> int:
         unit = self.units[u]

@@ -52,6 +52,14 @@ def test_tools_alone_may_be_too_much() -> None:
     assert planned([], Policy(), 10, [prose(900).encode()]).breakdown is not None
 
 
+def test_what_stays_anyway_may_be_more_than_there_is_room_for() -> None:
+    """The low-water mark lies above what stays, but never above the budget."""
+    raws = [system(prose(4_000)), user(prose(3_000)), assistant(), user("q")]
+    size = history(raws, (), Memo()).tokens
+    for share in (0.6, 0.7, 0.8, 0.9, 0.99):
+        assert planned(raws, policy(target=0.9, keep_recent=4), int(size * share)).fits
+
+
 def test_a_refusal_says_what_cannot_be_given_up() -> None:
     raws = [system(prose(900)), *tool_loop(3), user(prose(2_000)), msg("developer", "x")]
     found = planned(raws, Policy(), 100, TOOLS)

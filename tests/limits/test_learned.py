@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits.learned import Learned, both, disproved, learn, lowered
+from proxy.limits.learned import LEAST, Learned, both, disproved, learn, lowered
 from proxy.limits.limit import DEFAULT, Limit
 
 WIDE = Limit(context_size=400_000, max_output_tokens=128_000, source="configured", detail="c")
@@ -68,4 +68,4 @@ def test_no_lesson_raises_a_limit(
         after = lowered(limit, lesson)
         assert after.context_size <= limit.context_size
         assert (after.max_input_tokens or after.context_size) <= (limit.max_input_tokens or size)
-        assert after.context_size >= max(1_024, taken) or after.context_size == size
+        assert after.context_size >= max(LEAST, taken) or after.context_size == size
