@@ -9,12 +9,12 @@ takes 0.16 ms with it, 0.57 ms without.
 
 from __future__ import annotations
 
-from msgspec import Raw
+from functools import partial
+
 from xxhash import xxh3_128_digest
 
 _SEED = hash(__name__) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def digest(raw: bytes | Raw) -> bytes:
-    """A key for the bytes of a message."""
-    return xxh3_128_digest(raw, _SEED)
+digest = partial(xxh3_128_digest, seed=_SEED)
+"""A key for the bytes of a message (`bytes` or `msgspec.Raw`)."""

@@ -32,26 +32,24 @@ STAGES: tuple[Callable[[State], None], ...] = (
 
 class History(msgspec.Struct, frozen=True):
     """A conversation as received: its messages, their views, and the tokens of what else the model reads (tools,
-    response format, prediction)."""
+    response format, prediction). `tokens` is all of it."""
 
     raws: Sequence[bytes | Raw]
     views: Sequence[View]
     extras: int
-
-    @property
-    def tokens(self) -> int:
-        return self.extras + sum([view.tokens for view in self.views])
+    tokens: int
 
 
 def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
     """Read a conversation. `extras` are the raw JSON of tools and the like."""
-    return History(raws, memo.views(raws), memo.extras(extras))
+    views, beside = memo.views(raws), memo.extras(extras)
+    return History(raws, views, beside, beside + sum([view.tokens for view in views]))
 
 
 def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
     """What to do with a request, given `budget` tokens for its input, in the estimator's own tokens."""
     views = conversation.views
-    unpin = tuple(i for i, view in enumerate(views) if view.pinned)
+    unpin = tuple([i for i, view in enumerate(views) if view.pinned])
     announce = _announced(views, policy, conversation.extras)
     original = conversation.tokens
     added = 0 if announce is None else _announcement(conversation, announce, memo)

@@ -33,6 +33,9 @@ class State:
         self.raws, self.views, self.policy, self.memo = raws, views, policy, memo
         self.budget = self.target = budget
         self.clear_trigger = min(budget, policy.trigger_tokens or budget)
+        limits = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
+        self.windows = [n for n in limits if n is not None]  # the limits in messages that hold
+        self.most_kept = min(self.windows, default=len(views))
         self.home_of = homes(views)
         self.units = units(views, self.home_of)
         self.late = late_results(self.units, self.home_of)
@@ -134,15 +137,9 @@ class State:
         uses = self.policy.trigger_tool_uses
         return (
             self.size > self.clear_trigger
-            or any(self.kept > window for window in self.windows)
+            or self.kept > self.most_kept
             or (uses is not None and self.uncleared > uses)
         )
-
-    @property
-    def windows(self) -> list[int]:
-        """The limits in messages that hold."""
-        shaping = self.policy.shaping
-        return [n for n in (shaping.max_messages, shaping.summarize_after_messages) if n is not None]
 
     def live(self) -> list[int]:
         """Messages walked and not gone, system messages apart. Its cost is what is left, not what was."""

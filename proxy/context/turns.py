@@ -33,7 +33,8 @@ def homes(views: Sequence[View]) -> list[int]:
     for i, view in enumerate(views):
         found.append(i if view.answers is None else declared.get(view.answers, i))
         if view.role == "assistant":
-            declared.update((call.id, i) for call in view.calls)
+            for call in view.calls:
+                declared[call.id] = i
     return found
 
 

@@ -7,6 +7,7 @@ costs one hash and one lookup a message. What is remembered holds numbers and to
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -105,11 +106,11 @@ def view(raw: bytes | Raw) -> View:
     except (msgspec.DecodeError, RecursionError):
         return _opaque(bytes(raw))
     shape, chars, text, rest = _content(message.content)
-    calls = _calls(message)
-    arguments = sum(_size(c.function.arguments if c.function else c.custom) for c in message.tool_calls or ())
-    if message.function_call:
-        arguments += _size(message.function_call.arguments)
-    named = sum(text_tokens(call.name) for call in calls)
+    calls: tuple[Call, ...] = ()
+    arguments = named = 0
+    if message.tool_calls or message.function_call:
+        calls, arguments = _calls(message), _arguments(message)
+        named = sum([_name_tokens(call.name) for call in calls])
     said = _size(message.name) + _size(_reasoning(message)) + _size(message.refusal)
     return View(
         role=message.role,
@@ -172,10 +173,27 @@ def _calls(message: _Message) -> tuple[Call, ...]:
     )
 
 
+def _arguments(message: _Message) -> int:
+    """Tokens of what the calls are given."""
+    given = [call.function.arguments if call.function else call.custom for call in message.tool_calls or ()]
+    if message.function_call:
+        given.append(message.function_call.arguments)
+    return sum(map(_size, given))
+
+
 def _answers(message: _Message) -> str | None:
     if message.role == "tool":
         return message.tool_call_id or ""
     return "" if message.role == "function" else None
+
+
+def _name_tokens(name: str) -> int:
+    """Tokens of a tool's name: an agent has a few of them and calls them again and again."""
+    return _short_name_tokens(name) if len(name) <= _SHORT_NAME else text_tokens(name)
+
+
+_SHORT_NAME = 64  # characters; the most OpenAI allows
+_short_name_tokens = lru_cache(maxsize=4_096)(text_tokens)
 
 
 def _size(value: Any) -> int:
@@ -222,7 +240,8 @@ class Memo:
         return found
 
     def views(self, messages: Iterable[bytes | Raw]) -> list[View]:
-        return [self._young.get(digest(raw)) or self.view(raw) for raw in messages]
+        known, key_of = self._young.get, digest
+        return [known(key_of(raw)) or self.view(raw) for raw in messages]
 
     def extras(self, extras: Sequence[bytes | Raw]) -> int:
         """Tokens of the fields beside the messages that a model reads too: tools, response format, prediction."""

@@ -5,8 +5,6 @@ The only mutable thing that lives as long as a request. It never holds text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import perf_counter
 
 from proxy.exchange import report
@@ -27,6 +25,19 @@ from proxy.telemetry import (
 )
 
 NO_SPAN: ExchangeSpan = NO_TRACING.start({})
+
+
+class _Waiting:
+    __slots__ = ("_began", "_notes")
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def __enter__(self) -> None:
+        self._began = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._notes.waited += perf_counter() - self._began
 
 
 class Notes:
@@ -55,14 +66,9 @@ class Notes:
         self.relayed = False  # the client has some of an answer's body
         self.fail_open = self.error_code = ""
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Time spent waiting for someone else."""
-        began = perf_counter()
-        try:
-            yield
-        finally:
-            self.waited += perf_counter() - began
+    def waiting(self) -> _Waiting:
+        """Time spent waiting for someone else, as a context."""
+        return _Waiting(self)
 
     def planned(self, shaping: Shaping, seconds: float) -> None:
         self.shaping = shaping

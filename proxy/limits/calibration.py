@@ -132,11 +132,16 @@ def _moved(state: Calibration, target: float) -> Calibration:
 
 
 def _coherent(seen: tuple[tuple[float, int], ...]) -> bool:
-    last = seen[-NEIGHBOURS - 1 :]
-    steps = [abs(b[0] - a[0]) for a, b in pairwise(last)]
-    if len(steps) < TELLING or max(steps[-CALM_AGAIN:]) <= COHERENT:
+    if len(seen) <= TELLING or max(_steps(seen[-CALM_AGAIN - 1 :])) <= COHERENT:
         return True
-    return sorted(steps)[len(steps) * 3 // 4] <= COHERENT
+    steps = sorted(_steps(seen[-NEIGHBOURS - 1 :]))
+    return steps[len(steps) * 3 // 4] <= COHERENT
+
+
+def _steps(seen: tuple[tuple[float, int], ...]) -> list[float]:
+    """How far neighbouring log ratios are apart."""
+    ratios = [ratio for ratio, _ in seen]
+    return [abs(after - before) for before, after in pairwise(ratios)]
 
 
 def _quantile(seen: tuple[tuple[float, int], ...]) -> float:

@@ -52,7 +52,7 @@ _OURS = b"x-trimtab-"
 _FORBIDDEN = re.compile(rb"[\r\n\0]")
 # What no field value may hold; an upstream's is mended as RFC 9110 §5.5 has it, for our server would refuse to send it.
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-_NO_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]|^$")
+_NO_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 
 
 def to_upstream(
@@ -113,7 +113,8 @@ def _checked(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
     pairs = [(name.lower(), value) for name, value in headers]
     if _FORBIDDEN.search(b" ".join([value for _, value in pairs])):
         raise InvalidRequest("A header value holds a line break or NUL: send it without.")
-    if any(map(_NO_NAME.search, [name for name, _ in pairs])):
+    names = [name for name, _ in pairs]
+    if not all(names) or _NO_NAME.search(b"".join(names)):
         raise InvalidRequest("A header name holds characters that no header name may hold.")
     return pairs
 
