@@ -67,7 +67,7 @@ def _over_http(
                 _say(f"memory, {fresh[0].name}")
                 results["memory"][fresh[0].name] = measure.crowded(fresh[0], effort)._asdict()
     running += [make(origin, at) for make in ours]
-    others = [servers.start_nginx, *(peers.STARTS if os.environ.get("PEERS") == "1" else ())]
+    others = [servers.start_bare, servers.start_nginx, *(peers.STARTS if os.environ.get("PEERS") == "1" else ())]
     for start in others:
         try:
             running.append(start(origin, at))

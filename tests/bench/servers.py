@@ -189,6 +189,12 @@ def start_floor(origin: str, at: Path) -> Server:
     return launch("floor", command, port, at / "floor.log")
 
 
+def start_bare(origin: str, at: Path) -> Server:
+    port = free_port()
+    command = [sys.executable, "-m", "tests.bench.bare", str(port), origin]
+    return launch("bare", command, port, at / "bare.log")
+
+
 def start_nginx(origin: str, at: Path) -> Server:
     binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if binary is None:

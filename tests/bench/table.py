@@ -29,10 +29,16 @@ def aims(results: Results) -> Iterator[Aim]:
     for size, least in (("2 KB", 0.7), ("100 KB", 0.6), ("1 MB", 0.6)):
         rate = _get(results, "speed", size, "trimtab", "of_floor")
         yield Aim(f"requests/s of the floor's, {size}", rate, least, most=False)
+    for size, least in (("2 KB", 0.7), ("100 KB", 0.6), ("1 MB", 0.6)):
+        yield Aim(f"requests/s of the bare relay's, {size}", _times(results, size, "bare"), least, most=False)
     for case, bound in (("100 KB", 1.5), ("100K tokens, shaped", 3.0), ("100K tokens, shaped, cold", 6.0)):
         yield Aim(f"added latency of the floor's, {case}", _added(results, case, "trimtab", "floor"), bound, most=True)
     yield Aim("planning one cycle later, of cold", _get(results, "core", "one cycle later / cold"), 0.25, most=True)
     yield Aim("cost a message, ten times the messages", _get(results, "core", "growth"), 2.0, most=True)
+    for case, bound in (("100 KB", 1.5), ("100K tokens, shaped", 3.0), ("100K tokens, shaped, cold", 6.0)):
+        yield Aim(
+            f"added latency of the bare relay's, {case}", _added(results, case, "trimtab", "bare"), bound, most=True
+        )
     chunk = _get(results, "streams", "trimtab", "of_floor")
     yield Aim("CPU a chunk of the floor's", chunk, 1.3, most=True)
     for size in ("2 KB", "100 KB"):
