@@ -49,7 +49,7 @@ def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Me
 def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
     """What to do with a request, given `budget` tokens for its input, in the estimator's own tokens."""
     views = conversation.views
-    unpin = tuple([i for i, view in enumerate(views) if view.pinned])
+    unpin = tuple([i for i, view in enumerate(views) if view.marked])
     announce = _announced(views, policy, conversation.extras)
     original = conversation.tokens
     added = 0 if announce is None else _announcement(conversation, announce, memo)

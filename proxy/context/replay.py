@@ -136,9 +136,7 @@ class State:
         """Whether anything has to be done at this boundary: too many tokens, messages or tool results."""
         uses = self.policy.trigger_tool_uses
         return (
-            self.size > self.clear_trigger
-            or self.kept > self.most_kept
-            or (uses is not None and self.uncleared > uses)
+            self.size > self.clear_trigger or self.kept > self.most_kept or (uses is not None and self.uncleared > uses)
         )
 
     def live(self) -> list[int]:

@@ -44,6 +44,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     call_tokens: int = 0  # of the arguments of its calls
     answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
     pinned: bool = False
+    marked: bool = False  # it has the `pinned` mark, true or false, which no upstream knows
     cleared: int = 0  # tokens the message has once its content is the placeholder
 
     @property
@@ -122,6 +123,7 @@ def view(raw: bytes | Raw) -> View:
         call_tokens=arguments,
         answers=_answers(message),
         pinned=message.pinned is True,
+        marked=isinstance(message.pinned, bool),
         cleared=named + said + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
     )
 
@@ -142,6 +144,7 @@ def _opaque(raw: bytes) -> View:
         calls=tuple(Call(id, "") for id in ids),
         answers=named if seen.role in ("tool", "function") else None,
         pinned=seen.pinned is True,
+        marked=isinstance(seen.pinned, bool),
         cleared=size,
     )
 

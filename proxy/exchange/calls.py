@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from proxy.context.views import text_of
 from proxy.errors import TrimtabError, UnknownModel, UpstreamError
 from proxy.exchange import models
 from proxy.exchange.access import Access, credential
@@ -185,7 +186,7 @@ def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:
 
 
 class _Message(msgspec.Struct):
-    content: str | None = None
+    content: str | list[Any] | None = None
     tool_calls: list[Any] | None = None
 
 
@@ -198,6 +199,13 @@ class _Answer(msgspec.Struct):
     choices: list[_Choice]
 
 
+def _said(content: str | list[Any] | None) -> str:
+    """The text of an answer; some models that think answer in parts, of which the thoughts are no text."""
+    if isinstance(content, list):
+        return "".join(filter(None, map(text_of, content)))
+    return content or ""
+
+
 def _completion(raw: bytes) -> Completion:
     try:
         choice = msgspec.json.decode(raw, type=_Answer).choices[0]
@@ -205,7 +213,7 @@ def _completion(raw: bytes) -> Completion:
         raise UpstreamError("the summary model's answer is no completion") from error
     usage = usage_of(raw)
     return Completion(
-        text=choice.message.content or "",
+        text=_said(choice.message.content),
         finish_reason=choice.finish_reason,
         has_tool_call=bool(choice.message.tool_calls),
         prompt_tokens=(usage.prompt_tokens if usage else None) or 0,

@@ -10,8 +10,10 @@ from collections.abc import Callable
 import msgspec
 
 from proxy.context.apply import apply
+from proxy.context.cut import head_and_tail
 from proxy.context.edits import Segment
 from proxy.context.texts import NOTE
+from proxy.context.tokens import text_tokens
 from proxy.context.wanted import SummaryWanted, chain
 from proxy.exchange.shape import Shaping
 from proxy.summaries.chain import Writer
@@ -53,7 +55,7 @@ class Compaction:
         wanted = self._wanted(shaping, shaping.plan.summary)
         outcome = await self._summariser.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
         return Gathered(
-            text=_text(outcome, len(wanted.spans)),
+            text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
             result=outcome.result,
             tokens_in=outcome.tokens_in,
             tokens_out=outcome.tokens_out,
@@ -115,6 +117,24 @@ def _summarized(shaping: Shaping, outcome: SummaryOutcome) -> int:
         return 0
     stop = shaping.plan.summary[outcome.covers - 1].stop
     return sum(edit.stage == "summarized" and edit.index < stop for edit in shaping.plan.edits)
+
+
+def _room(shaping: Shaping) -> int:
+    """Estimated tokens the text in the gap may have: what it was counted at, and what is left of the budget."""
+    plan = shaping.plan
+    return shaping.policy.summary_tokens + max(0, plan.budget - plan.sent)
+
+
+def fitting(text: str | None, room: int) -> str | None:
+    """A summary may come out longer than it was asked for and counted at. Where the request has no room for that, its
+    middle goes: the task stands at its beginning, what was done last at its end."""
+    if text is None:
+        return None
+    chars, cut = len(text), text
+    while chars and (size := text_tokens(cut)) > room:
+        chars = int(chars * min(0.95, room / size))
+        cut = head_and_tail(text, chars)
+    return cut
 
 
 def _text(outcome: SummaryOutcome, wanted: int) -> str | None:

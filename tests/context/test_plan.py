@@ -151,7 +151,7 @@ def test_without_compaction_nothing_is_summarised_nor_made_ahead() -> None:
 
 def test_marks_are_taken_off_what_is_sent_and_only_there() -> None:
     raws = [user("Begin.", pinned=True), assistant(pinned=False), user(pinned=True)]
-    assert planned(raws, Policy(), LARGE).unpin == (0, 2)
+    assert planned(raws, Policy(), LARGE).unpin == (0, 1, 2)
     shed = planned([user(prose(900), pinned=True), assistant(), user(pinned=True)], Policy(), 20)
     assert shed.unpin == (2,)
 

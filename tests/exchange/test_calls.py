@@ -206,6 +206,7 @@ ANSWERS: list[tuple[dict[str, Any], Completion]] = [
     (completion(content=None), Completion("")),
     (completion(), Completion("")),
     (completion(content="s", tool_calls=[]), Completion("s")),
+    (completion(content=[{"type": "thinking", "thinking": "t"}, {"type": "text", "text": "s"}]), Completion("s")),
     (completion(content=None, tool_calls=[{"id": "x"}]), Completion("", has_tool_call=True)),
     ({"choices": [{"message": {"content": "s"}, "finish_reason": "length"}]}, Completion("s", "length")),
     ({"choices": [{"message": {"content": "s"}}]}, Completion("s", None)),
@@ -224,7 +225,7 @@ NONE: list[tuple[str, Script, type[UpstreamError]]] = [
     ("a rate limit", json_reply({"error": {}}, 429), UpstreamError),
     ("no choice", json_reply({"choices": []}), UpstreamError),
     ("no JSON", reply(200, b"<html>"), UpstreamError),
-    ("another shape", json_reply({"choices": [{"message": {"content": [{"type": "text"}]}}]}), UpstreamError),
+    ("another shape", json_reply({"choices": [{"message": {"content": 7}}]}), UpstreamError),
     ("a stream", sse_reply(b"{}"), UpstreamError),
     ("nobody there", [CLOSE], UpstreamUnreachable),
 ]

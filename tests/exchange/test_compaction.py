@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.texts import NOTE, SUMMARY_PREFIX
+from proxy.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED
+from proxy.context.tokens import text_tokens
 from proxy.errors import UpstreamUnreachable
-from proxy.exchange.compaction import NOTHING, Compaction
+from proxy.exchange.compaction import NOTHING, Compaction, fitting
 from proxy.exchange.shape import Shaping, outgoing
 from proxy.summaries.completion import Complete, Completion
 from proxy.summaries.memory import MemoryStore
@@ -206,3 +207,29 @@ async def test_what_was_cut_is_read_as_it_was_written() -> None:
     assert made.plan.edits
     (asked,) = (await ridden(made)).asked
     assert not asked.ride
+
+
+@pytest.mark.parametrize(
+    "text", ["The goal. " + "A fact. " * 400 + "The next step.", "目标。" + "事实。" * 400 + "下一步。", "é" * 900]
+)
+def test_a_summary_longer_than_there_is_room_for_loses_its_middle(text: str) -> None:
+    size = text_tokens(text)
+    assert fitting(text, size) is text
+    assert fitting(None, 0) is None
+    for room in (size - 1, size // 2, 40):
+        cut = fitting(text, room)
+        assert cut is not None
+        assert text_tokens(cut) <= room
+        assert TRUNCATED in cut
+        assert (cut[:3], cut[-3:]) == (text[:3], text[-3:])
+    assert fitting(text, 0) == TRUNCATED
+
+
+async def test_a_long_summary_never_makes_a_request_too_long() -> None:
+    """Up to twice the length asked for is taken, so that a talkative model is not asked again and again."""
+    shaped = decided(LONG)
+    full = msgspec.structs.replace(shaped, plan=msgspec.structs.replace(shaped.plan, budget=shaped.plan.sent + 20))
+    talkative = Completion("word " * 400, "stop", False, 0, 0)
+    loose = (await compaction(Fixed(talkative)).gather(shaped, b"k")).text or ""
+    tight = (await compaction(Fixed(talkative)).gather(full, b"k")).text or ""
+    assert 0 < text_tokens(tight) <= 320 < text_tokens(loose) <= 600
