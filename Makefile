@@ -25,6 +25,9 @@ check: .venv/dev ## lint, format, types, import contracts, lock files
 	$(BIN)/lint-imports
 	@! grep -rInE 'https?://[^ ]*(pypi|pythonhosted|npmjs|debian)\.org' --include='*.lock' . || (echo 'a lock file names a host' && false)
 
+audit: .venv/dev ## known holes in what ships; needs the network
+	$(BIN)/python .ci/audit
+
 bench: .venv/dev ## benchmarks against baselines of the same run
 	$(BIN)/python -m tests.bench $(ARGS)
 
@@ -64,4 +67,4 @@ LOCK := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-link
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-.PHONY: help demo run test test-all check bench e2e soak deploy-check image-test lock
+.PHONY: help demo run test test-all check audit bench e2e soak deploy-check image-test lock

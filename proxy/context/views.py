@@ -106,13 +106,19 @@ def view(raw: bytes | Raw) -> View:
         message = _decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return _opaque(bytes(raw))
-    shape, chars, text, rest = _content(message.content)
+    content = message.content
+    if isinstance(content, str):  # by far the most
+        shape, chars, text, rest = "text", len(content), text_tokens(content), 0
+    else:
+        shape, chars, text, rest = _content(content)
     calls: tuple[Call, ...] = ()
     arguments = named = 0
     if message.tool_calls or message.function_call:
         calls, arguments = _calls(message), _arguments(message)
         named = sum([_name_tokens(call.name) for call in calls])
-    said = _size(message.name) + _size(_reasoning(message)) + _size(message.refusal)
+    said = _size(_reasoning(message))
+    if message.name or message.refusal:
+        said += _size(message.name) + _size(message.refusal)
     return View(
         role=message.role,
         tokens=text + rest + arguments + named + said + MESSAGE_OVERHEAD,
@@ -155,12 +161,10 @@ def _reasoning(message: _Message) -> Any:
     return text or message.reasoning_details or message.thinking_blocks
 
 
-def _content(content: str | list[Any] | None) -> tuple[Shape, int, int, int]:
+def _content(content: list[Any] | None) -> tuple[Shape, int, int, int]:
     """Shape, characters of text, tokens of text, tokens of the other parts."""
     if content is None:
         return "none", 0, 0, 0
-    if isinstance(content, str):
-        return "text", len(content), text_tokens(content), 0
     texts = [text_of(part) for part in content]
     said = [text for text in texts if text is not None]
     rest = sum(part_tokens(part) for part, text in zip(content, texts, strict=True) if text is None)
