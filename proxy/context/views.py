@@ -107,6 +107,7 @@ def view(raw: bytes | Raw) -> View:
     except (msgspec.DecodeError, RecursionError):
         return _opaque(bytes(raw))
     content = message.content
+    shape: Shape
     if isinstance(content, str):  # by far the most
         shape, chars, text, rest = "text", len(content), text_tokens(content), 0
     else:
