@@ -97,12 +97,17 @@ class Run:
             self.ready[wanted] = max(self.now, self.ready.get(base, 0.0)) + CALL_S
         return self.ready[wanted]
 
+    def covered(self) -> int:
+        """Tokens of the messages that summaries were made of."""
+        indices = {i for wanted in self.ready for segment in wanted for i in range(segment.start, segment.stop)}
+        return sum(count(self.messages[i]) for i in indices)
+
     def tokens(self, segment: Segment) -> int:
         return sum(count(raw) for raw in self.messages[segment.start : segment.stop])
 
 
 def paced(window: int, steps: int) -> None:
-    limit, runs, away, made = window - 4_096, [], 0, 0
+    limit, runs, away, steps_made = window - 4_096, [], 0, 0
     for path in sorted(CORPUS.glob("*.json.gz")):
         messages, tools = load(path)
         if sum(map(count, [*tools, *messages])) <= limit:
@@ -118,12 +123,13 @@ def paced(window: int, steps: int) -> None:
             run.now += 1.5 + (count(messages[length]) if length < len(messages) else 0) / 60
             if found.ahead:
                 run.make(found.ahead)
-            made += 1
+            steps_made += 1
         away += sum(run.tokens(segment) for segment in standing)
         runs.append(run)
     waits = [wait for run in runs for wait in run.waits]
-    read = sum(run.read for run in runs)
-    print(f"{made} steps, {len(waits)} waited: {[round(wait, 1) for wait in waits]} s; read {read} / {away}")
+    read, covered = sum(run.read for run in runs), sum(run.covered() for run in runs)
+    print(f"{steps_made} steps, {len(waits)} waited: {[round(wait, 1) for wait in waits]} s")
+    print(f"read {read} tokens of messages that come to {covered}; {away} of those are taken out at the runs' ends")
 
 
 def main() -> None:
