@@ -8,19 +8,17 @@ nothing, decides nothing and handles no error; unlike the floor it takes the fra
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import uvloop
-from granian.constants import HTTPModes, Interfaces
-from granian.server.embed import Server
 from httpx_aiohttp import AiohttpTransport
 from litestar import Litestar, Request, post
 from litestar.response import Stream
+
+from tests.bench.floor import serve
 
 _HOP = ("host", "connection", "content-length", "transfer-encoding", "keep-alive")
 
@@ -51,21 +49,5 @@ async def _chunks(answer: httpx.Response) -> AsyncIterator[bytes]:
         await answer.aclose()
 
 
-async def serve(port: int, origin: str) -> None:
-    server = Server(
-        create_app(origin),
-        address="127.0.0.1",
-        port=port,
-        interface=Interfaces.ASGI,
-        http=HTTPModes.http1,
-        websockets=False,
-        backlog=2048,
-        backpressure=5000,
-        log_enabled=False,
-    )
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stop)
-    await server.serve()
-
-
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), sys.argv[2]))
+    uvloop.run(serve(create_app(sys.argv[2]), int(sys.argv[1])))

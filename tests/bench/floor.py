@@ -51,9 +51,10 @@ def create_app(origin: str) -> Litestar:
     return Litestar([relay], openapi_config=None, logging_config=None)
 
 
-async def serve(port: int, origin: str) -> None:
+async def serve(app: Litestar, port: int) -> None:
+    """Serve an application as the proxy's own server is set up, until SIGTERM."""
     server = Server(
-        create_app(origin),
+        app,
         address="127.0.0.1",
         port=port,
         interface=Interfaces.ASGI,
@@ -68,4 +69,4 @@ async def serve(port: int, origin: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), sys.argv[2]))
+    uvloop.run(serve(create_app(sys.argv[2]), int(sys.argv[1])))
