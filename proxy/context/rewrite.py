@@ -161,10 +161,9 @@ def squeeze_arguments(arguments: str, chars: int) -> str:
     if len(arguments) <= chars:
         return arguments
     try:
-        value = msgspec.json.decode(arguments)
+        squeezed = msgspec.json.encode(_cut_strings(msgspec.json.decode(arguments), chars)).decode()
     except (msgspec.DecodeError, RecursionError):
         return CLEARED_ARGUMENTS
-    squeezed = msgspec.json.encode(_cut_strings(value, chars)).decode()
     return squeezed if len(squeezed) < len(arguments) else CLEARED_ARGUMENTS
 
 
