@@ -143,14 +143,17 @@ class RequestBody:
 
 
 class Response:
-    """The client's side of an answer."""
+    """The client's side of an answer. One given before the whole body was read says that the connection ends with it:
+    the server closes it then, and the client's next request would run into that."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, complete: asyncio.Event) -> None:
+        self._send, self._complete = send, complete
         self.started = False
 
     async def start(self, status: int, headers: Headers) -> None:
         self.started = True
+        if not self._complete.is_set():
+            headers = [*headers, (b"connection", b"close")]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, chunk: bytes) -> None:
@@ -174,13 +177,13 @@ class Front:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         incoming = _incoming(scope)
-        response = Response(send)
-        if self._load.full:
-            await self._gateway.turn_away(incoming, response, self._load.draining)
-            return
         body = RequestBody(receive, incoming.headers, self._load, self._max_body)
         if incoming.method in _BODILESS:
             body.complete.set()
+        response = Response(send, body.complete)
+        if self._load.full:
+            await self._gateway.turn_away(incoming, response, self._load.draining)
+            return
         self._load.requests += 1
         try:
             await self._watched(incoming, body, response, receive)

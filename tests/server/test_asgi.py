@@ -150,7 +150,9 @@ async def test_an_answer_is_said_in_the_servers_messages() -> None:
     async def send(message: dict[str, Any]) -> None:
         said.append(message)
 
-    response = Response(send)
+    complete = asyncio.Event()
+    complete.set()
+    response = Response(send, complete)
     assert not response.started
     await response.start(201, [(b"a", b"b")])
     assert response.started
@@ -161,6 +163,22 @@ async def test_an_answer_is_said_in_the_servers_messages() -> None:
         {"type": "http.response.body", "body": b"x", "more_body": True},
         {"type": "http.response.body", "body": b"", "more_body": False},
     ]
+
+
+async def test_after_an_answer_to_half_a_request_the_next_one_finds_a_connection() -> None:
+    """The server closes a connection whose request was not read to its end; a pool that does not know would use it."""
+    small, large = b'{"messages":[{"role":"user","content":"hi"}]}', b'{"a":"' + b"x" * 1_500_000 + b'"}'
+    statuses = []
+    async with (
+        ScriptedUpstream(json_reply(COMPLETION)) as upstream,
+        running(upstream.base_url, "[server]\nmax_body_mb = 1\n") as proxy,
+        aiohttp.ClientSession() as session,
+    ):
+        for body in [large, small] * 20:
+            async with session.post(f"{proxy.url}/v1/context/plan", data=body) as answer:
+                statuses.append((answer.status, answer.headers.get("connection")))
+                await answer.read()
+    assert statuses == [(413, "close"), (200, None)] * 20
 
 
 # -- the front, in a running proxy -------------------------------------------------------------------------------
