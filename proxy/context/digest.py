@@ -13,8 +13,8 @@ from functools import partial
 
 from xxhash import xxh3_128_digest
 
-_SEED = hash(__name__) & 0xFFFF_FFFF_FFFF_FFFF
+SEED = hash(__name__) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-digest = partial(xxh3_128_digest, seed=_SEED)
+digest = partial(xxh3_128_digest, seed=SEED)
 """A key for the bytes of a message (`bytes` or `msgspec.Raw`)."""

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from proxy.context import alternation, foresight, frontier, stages
 from proxy.context.edits import Breakdown, Plan
+from proxy.context.openings import Opening
 from proxy.context.policy import Policy
 from proxy.context.replay import State
 from proxy.context.rewrite import announced
@@ -32,29 +33,44 @@ STAGES: tuple[Callable[[State], None], ...] = (
 
 class History(msgspec.Struct, frozen=True):
     """A conversation as received: its messages, their views, and the tokens of what else the model reads (tools,
-    response format, prediction). `tokens` is all of it."""
+    response format, prediction). `tokens` is all of it; `marked`: which messages have the `pinned` mark."""
 
     raws: Sequence[bytes | Raw]
     views: Sequence[View]
     extras: int
     tokens: int
+    marked: tuple[int, ...] = ()
 
 
 def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
     """Read a conversation. `extras` are the raw JSON of tools and the like."""
-    views, beside = memo.views(raws), memo.extras(extras)
-    return History(raws, views, beside, beside + sum([view.tokens for view in views]))
+    return resumed(None, raws, raws, extras, memo)
+
+
+def resumed(
+    opening: Opening | None,
+    fresh: Sequence[bytes | Raw],
+    raws: Sequence[bytes | Raw],
+    extras: Sequence[bytes | Raw],
+    memo: Memo,
+) -> History:
+    """Read a conversation whose first messages are known: only the `fresh` ones are looked at."""
+    views, beside = memo.views(fresh), memo.extras(extras)
+    tokens = sum([view.tokens for view in views])
+    marked = tuple([i for i, view in enumerate(views, len(raws) - len(fresh)) if view.marked])
+    if opening is not None:
+        views, tokens, marked = opening.all_views() + views, opening.tokens + tokens, opening.marked + marked
+    return History(raws, views, beside, beside + tokens, marked)
 
 
 def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
     """What to do with a request, given `budget` tokens for its input, in the estimator's own tokens."""
     views = conversation.views
-    unpin = tuple([i for i, view in enumerate(views) if view.marked])
     announce = _announced(views, policy, conversation.extras)
     original = conversation.tokens
     added = 0 if announce is None else _announcement(conversation, announce, memo)
     if not _may_press(conversation, policy, original + added, budget):
-        return Plan(original, original + added, budget, True, unpin=unpin, announce=announce)
+        return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce)
     state = _replay(conversation, policy, budget, conversation.extras + added, memo)
     made = Plan(
         original=original,
@@ -66,7 +82,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         summary=tuple(state.segments[: state.standing]),
         breakdown=_breakdown(state, conversation.extras),
         moved=state.moved,
-        unpin=tuple(i for i in unpin if not state.gone[i]),
+        unpin=tuple(i for i in conversation.marked if not state.gone[i]),
         announce=announce,
     )
     ahead = foresight.segments(state)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from proxy.context.digest import digest
 from proxy.context.edits import Edit, Segment, Stage
 from proxy.context.policy import Policy
 from proxy.context.rewrite import rewrite
@@ -231,10 +230,9 @@ class State:
 
     def measure(self, i: int, stage: Stage, amount: int) -> int:
         """Tokens message i would have after an edit, by making it; remembered like a view."""
-        raw = self.raws[i]
-        key = (digest(raw), stage, amount)
+        key = (self.views[i].digest, stage, amount)
         tokens: int | None = self.memo.get(key)
         if tokens is None:
-            tokens = self.memo.view(rewrite(raw, stage, amount)).tokens
+            tokens = self.memo.view(rewrite(self.raws[i], stage, amount)).tokens
             self.memo.put(key, tokens)
         return tokens

@@ -46,6 +46,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     pinned: bool = False
     marked: bool = False  # it has the `pinned` mark, true or false, which no upstream knows
     cleared: int = 0  # tokens the message has once its content is the placeholder
+    digest: bytes = b""  # of the message's bytes
 
     @property
     def is_result(self) -> bool:
@@ -132,6 +133,7 @@ def view(raw: bytes | Raw) -> View:
         pinned=message.pinned is True,
         marked=isinstance(message.pinned, bool),
         cleared=named + said + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
+        digest=digest(raw),
     )
 
 
@@ -153,6 +155,7 @@ def _opaque(raw: bytes) -> View:
         pinned=seen.pinned is True,
         marked=isinstance(seen.pinned, bool),
         cleared=size,
+        digest=digest(raw),
     )
 
 
@@ -244,7 +247,7 @@ class Memo:
         found: View | None = self.get(key)
         if found is None:
             found = view(raw)
-            self.put(key, found)
+            self.put(found.digest, found)
         return found
 
     def views(self, messages: Iterable[bytes | Raw]) -> list[View]:

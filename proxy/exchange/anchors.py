@@ -17,7 +17,6 @@ import math
 
 import msgspec
 
-from proxy.context.digest import digest
 from proxy.context.edits import Plan
 from proxy.context.plan import History
 from proxy.context.policy import Policy
@@ -66,7 +65,7 @@ class Anchors:
         self._anchors = Memo(20_000)
 
     def find(self, upstream: str, model: str, conversation: History) -> Anchored:
-        """What is known of this conversation. Costs a digest of each message."""
+        """What is known of this conversation."""
         keys = _keys(upstream, model, conversation)
         views, new = conversation.views, 0
         for length in range(len(views), max(-1, len(views) - _REACH), -1):
@@ -141,7 +140,7 @@ def _keys(upstream: str, model: str, conversation: History) -> list[int]:
     """A key for each beginning of the conversation, from none of its messages to all."""
     key = hash((upstream, model, conversation.extras))
     keys = [key]
-    for raw in conversation.raws:
-        key = hash((key, digest(raw)))
+    for view in conversation.views:
+        key = hash((key, view.digest))
         keys.append(key)
     return keys

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from proxy.context.plan import history
 from proxy.context.policy import Policy
+from proxy.context.reading import Reader, Reading
 from proxy.context.views import Memo
 from proxy.exchange.access import credential
 from proxy.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
@@ -31,13 +31,17 @@ class Decider:
     def __init__(self, limits: Limits, policies: Policies, calls: Calls) -> None:
         self._limits, self._policies, self._calls = limits, policies, calls
         self._memo = Memo()
+        self._reader = Reader(self._memo)
         self._anchors = Anchors()
 
-    async def decide(
-        self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
-    ) -> Shaping:
+    def read(self, body: bytes) -> Reading:
+        """Read a request; what a request before it began with is not read again. Raises what `chat.decode` raises."""
+        return self._reader.read(body)
+
+    async def decide(self, reading: Reading, upstream: UpstreamSettings, incoming: Incoming, notes: Notes) -> Shaping:
         """What to do with a request. Raises InvalidRequest for a profile, hint or `context_management` that is
         none. Waits at most once for an upstream's limits, shortly."""
+        request = reading.request
         chosen = self._chosen(request, upstream, incoming)
         notes.profile, notes.hint = chosen.profile, chosen.hint
         with notes.waiting():
@@ -45,7 +49,7 @@ class Decider:
             limit = await self._limits.limit_of(upstream.name, request.model, ask)
         began = perf_counter()
         with notes.span.child("plan"):
-            shaping = self._planned(request, upstream.name, chosen, limit)
+            shaping = self._planned(reading, upstream.name, chosen, limit)
         notes.planned(shaping, perf_counter() - began)
         return shaping
 
@@ -54,9 +58,10 @@ class Decider:
         profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
         return self._policies.choose(profile, hint, request.has_tools, strict)
 
-    def _planned(self, request: ChatRequest, upstream: str, chosen: Chosen, limit: Limit) -> Shaping:
+    def _planned(self, reading: Reading, upstream: str, chosen: Chosen, limit: Limit) -> Shaping:
+        request = reading.request
         factor = self._limits.factor(upstream, request.model)
-        conversation = history(request.messages, request.extras, self._memo)
+        conversation = self._reader.history(reading)
         found = UNKNOWN
         if near(conversation, factor, limit.context_size // 2):
             found = self._anchors.find(upstream, request.model, conversation)

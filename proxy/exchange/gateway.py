@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from proxy.context.reading import Reading
 from proxy.errors import (
     ConversationTooLong,
     InvalidRequest,
@@ -36,7 +37,7 @@ from proxy.upstream.overflow import Overflow
 from proxy.upstream.roles import summary_role
 from proxy.upstream.settings import UpstreamSettings
 from proxy.wire import problem
-from proxy.wire.chat import ChatRequest, Unreadable, decode
+from proxy.wire.chat import Unreadable
 
 PLAN = "/v1/context/plan"
 _SHUTS_DOWN = "is shutting down"
@@ -113,17 +114,18 @@ class Gateway:
         with notes.waiting():
             raw = await body.read()
         try:
-            request = decode(raw)
+            reading = self._decider.read(raw)
         except Unreadable:
             await self._forward_unshaped("unparsed", self._calls.route(None), incoming, raw, downstream, notes)
             return
+        request = reading.request
         upstream = self._calls.route(request.model)
         notes.model, notes.stream = request.model, request.stream
         if incoming.flag(b"x-trimtab-bypass"):
             await self._forward_unshaped("bypassed", upstream, incoming, raw, downstream, notes)
             return
         notes.upstream = upstream.name
-        shaping = await self._decide(request, upstream, incoming, notes)
+        shaping = await self._decide(reading, upstream, incoming, notes)
         if shaping is None:
             await self._forward_unshaped("passed", upstream, incoming, raw, downstream, notes)
         elif incoming.flag(b"x-trimtab-observe") or shaping.policy.shaping.mode == "observe":
@@ -136,11 +138,11 @@ class Gateway:
             await self._forward(upstream, incoming, shaping, downstream, notes)
 
     async def _decide(
-        self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
+        self, reading: Reading, upstream: UpstreamSettings, incoming: Incoming, notes: Notes
     ) -> Shaping | None:
         """Plan the request. A bug in planning is logged and gives None: the client's own bytes go on."""
         try:
-            return await self._decider.decide(request, upstream, incoming, notes)
+            return await self._decider.decide(reading, upstream, incoming, notes)
         except TrimtabError:
             raise
         except Exception as bug:  # noqa: BLE001  see the module's rule
@@ -269,12 +271,13 @@ class Gateway:
         """`POST /v1/context/plan`: say what would be done and call no one."""
         raw = await body.read()
         try:
-            request = decode(raw)
+            reading = self._decider.read(raw)
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
+        request = reading.request
         upstream = self._calls.route(request.model)
         notes.model, notes.upstream = request.model, upstream.name
-        shaping = await self._decide(request, upstream, incoming, notes)
+        shaping = await self._decide(reading, upstream, incoming, notes)
         if shaping is None:
             raise UpstreamError("This request could not be planned; the log has the place.")
         notes.outcome = "planned"

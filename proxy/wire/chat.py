@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from proxy.errors import InvalidRequest
+from proxy.wire.messages import Messages, Place
 
 # An escaped high surrogate without its low half, or a low half alone: legal JSON, not legal Unicode.
 _LONE = re.compile(
@@ -34,7 +35,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
 
     body: bytes
     source: bytes
-    messages: list[Raw]
+    messages: Messages
     model: str = ""
     stream: bool = False
     max_tokens: int | None = None
@@ -71,12 +72,14 @@ _head = msgspec.json.Decoder(_Head)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
-def decode(body: bytes) -> ChatRequest:
-    """Read a request body.
+def decode(body: bytes, known: Place | None = None) -> ChatRequest:
+    """Read a request body. `known` messages, with which one read before began like this one, are stepped over.
 
     Raises InvalidRequest when it is not JSON at all, Unreadable when it is JSON but not a request with a list
     of messages (or nested or encoded in a way this reader does not follow).
     """
+    if known is not None and (head := _stepping_over(known, body)) is not None:
+        return _request(body, body, head, Messages(head.messages[1:], known.count, lambda: _head.decode(body).messages))
     source = body
     try:
         head = _head.decode(body)
@@ -85,7 +88,22 @@ def decode(body: bytes) -> ChatRequest:
     except (msgspec.DecodeError, RecursionError):
         source = mend_surrogates(body)
         head = _leniently(source)
-    return _request(body, source, head)
+    return _request(body, source, head, Messages(head.messages))
+
+
+# What stands in the place of the messages stepped over; drawn for each process, so that no body holds it itself.
+_STEP = b'"%d"' % hash(__name__)
+
+
+def _stepping_over(known: Place, body: bytes) -> _Head | None:
+    """The body's head, read without the known messages; None where it does not begin with them after all, or cannot
+    be read like this. What stands in their place must come out as the first message: then they are the first of the
+    list that counts, also in a body that names its messages twice."""
+    try:
+        head = _head.decode(b"".join((body[: known.start], _STEP, body[known.end :])))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return head if head.messages and bytes(head.messages[0]) == _STEP else None
 
 
 def mend_surrogates(body: bytes) -> bytes:
@@ -93,13 +111,13 @@ def mend_surrogates(body: bytes) -> bytes:
     return _LONE.sub(lambda m: rb"\ufffd" if m.group(2) else m.group(0), body) if b"\\u" in body else body
 
 
-def _request(body: bytes, source: bytes, head: _Head) -> ChatRequest:
+def _request(body: bytes, source: bytes, head: _Head, messages: Messages) -> ChatRequest:
     limits = [n for n in (head.max_tokens, head.max_completion_tokens) if n is not None and n > 0]
     management = head.context_management
     return ChatRequest(
         body=body,
         source=source,
-        messages=head.messages,
+        messages=messages,
         model=head.model,
         stream=bool(head.stream),
         max_tokens=max(limits, default=None),

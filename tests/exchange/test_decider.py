@@ -43,7 +43,9 @@ class Desk:
 
     async def decide(self, messages: list[Any], headers: dict[str, str] | None = None, **fields: Any) -> Shaping:
         asked = request(messages, **fields)
-        return await self.decider.decide(asked, self.upstream, incoming(**(headers or {})), self.notes)
+        return await self.decider.decide(
+            self.decider.read(asked.body), self.upstream, incoming(**(headers or {})), self.notes
+        )
 
     async def aclose(self) -> None:
         await self.limits.aclose()

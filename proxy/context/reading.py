@@ -1,0 +1,39 @@
+"""From the bytes of a request to the conversation in it; what a request before it began with is not read again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from proxy.context.openings import Found, Openings
+from proxy.context.plan import History, resumed
+from proxy.context.views import Memo
+from proxy.wire.chat import ChatRequest, decode
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A request, and what was known of its beginning when it was read."""
+
+    request: ChatRequest
+    found: Found
+
+
+class Reader:
+    """Reads requests, and remembers how they begin and what their messages are. One for the process."""
+
+    def __init__(self, memo: Memo, openings: Openings | None = None) -> None:
+        self._memo, self._openings = memo, openings or Openings()
+
+    def read(self, body: bytes) -> Reading:
+        """Find the messages in a body. Raises what `chat.decode` raises."""
+        found = self._openings.find(body)
+        return Reading(decode(body, found.opening.place if found.opening else None), found)
+
+    def history(self, reading: Reading) -> History:
+        """See what the messages are."""
+        request, found = reading.request, reading.found
+        messages = request.messages
+        opening = found.opening if messages.known else None  # a body it does not hold for was read without it
+        conversation = resumed(opening, messages.fresh, messages, request.extras, self._memo)
+        if opening is found.opening and request.source is request.body:
+            self._openings.keep(found, request.body, messages.fresh, conversation.views[messages.known :])
+        return conversation
