@@ -29,7 +29,12 @@ class Running:
 
     url: str
     parts: Parts
-    log: StringIO = field(default_factory=StringIO)
+    _log: StringIO = field(default_factory=StringIO)
+
+    @property
+    def log(self) -> StringIO:
+        self.parts.telemetry.settle()
+        return self._log
 
     @property
     def base_url(self) -> str:

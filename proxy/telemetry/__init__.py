@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from time import time
 from typing import TextIO
 
 from prometheus_client import CollectorRegistry
@@ -13,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from proxy.telemetry import log
 from proxy.telemetry.exposition import render
 from proxy.telemetry.labels import Labels
-from proxy.telemetry.log import ExchangeLog
+from proxy.telemetry.log import Ended, ExchangeLog
 from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.record import (
     Edited,
@@ -52,6 +54,10 @@ __all__ = [
 ]
 
 
+SETTLE_S = 0.05  # seconds after which an exchange is counted and logged at the latest
+_MOST_PUT_OFF = 64  # exchanges; a millisecond's work
+
+
 class Telemetry:
     """Metrics, log and trace of one process. `metrics` and `trace` are used directly where no record is."""
 
@@ -61,13 +67,41 @@ class Telemetry:
         self.log = lines
         self.trace = trace
         self._redis: tuple[str, Callable[[], bool]] | None = None
+        self._ended: list[Ended] = []
+        self._settles = False  # `settle` is to be called soon
+
+    def began(self) -> None:
+        """A request arrived; `metrics.ended()` says when it is over."""
+        self.metrics.began()
+        self._put_off()
 
     def observe(self, exchange: Exchange, span: ExchangeSpan | None = None) -> None:
-        """Every exchange ends here, once: count it, write its line, close its span."""
-        self.metrics.observe(exchange)
-        self.log.exchange(exchange)
+        """Every exchange ends here, once: its span is closed, and it is counted and logged soon, together with all
+        that end meanwhile: a busy process spends a third of the time on it then."""
         if span is not None:
             span.end(exchange)
+        self._ended.append((exchange, time()))
+        if len(self._ended) >= _MOST_PUT_OFF:
+            self.settle()
+        else:
+            self._put_off()
+
+    def _put_off(self) -> None:
+        if self._settles:
+            return
+        try:
+            asyncio.get_running_loop().call_later(SETTLE_S, self.settle)
+            self._settles = True
+        except RuntimeError:  # nothing runs that could do it later
+            self.settle()
+
+    def settle(self) -> None:
+        """Count and log what was put off."""
+        ended, self._ended, self._settles = self._ended, [], False
+        for exchange, _ in ended:
+            self.metrics.observe(exchange)
+        self.metrics.settle()
+        self.log.exchanges(ended)
 
     def background_run(self, run: SummaryRun) -> None:
         """A summary no request waited for was made, or was not."""
@@ -87,13 +121,15 @@ class Telemetry:
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Body and content type of `/metrics` for a scraper that accepts `accept`."""
+        self.settle()
         if self._redis is not None:
             mode, answers = self._redis
             self.metrics.redis_up(mode, answers())
         return render(self._registry, accept)
 
     def close(self) -> None:
-        """Send the spans still waiting; blocks for seconds at most."""
+        """Log what was put off, and send the spans still waiting; blocks for seconds at most."""
+        self.settle()
         self.trace.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO, cast
@@ -25,6 +26,13 @@ _CHATTY = ("httpx", "httpcore", "aiohttp.access", "granian.access", "_granian", 
 _LEVELS = {"failed": "error", "upstream_error": "warning", "overloaded": "warning"}
 _NUMBERS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LONGEST = 128  # characters of a name the client typed
+
+
+Ended = tuple[Exchange, float]  # an exchange, and when it ended, in seconds since the epoch
+
+
+def _level(exchange: Exchange) -> str:
+    return _LEVELS.get(exchange.outcome, "warning" if exchange.fail_open else "info")
 
 
 def fields(exchange: Exchange) -> dict[str, Any]:
@@ -78,12 +86,17 @@ class JsonLines:
     def __init__(self, stream: TextIO, floor: int) -> None:
         self._stream, self._floor = stream, floor
 
-    def write(self, event: str, level: str, found: dict[str, Any]) -> None:
-        if _NUMBERS[level] < self._floor:
-            return
-        found |= {"event": event, "level": level, "timestamp": datetime.now(UTC)}
-        self._stream.write(msgspec.json.encode(found, enc_hook=str).decode() + "\n")
-        self._stream.flush()
+    def write(self, exchanges: Iterable[Ended]) -> None:
+        """Write a line for each, all at once."""
+        lines = [self._line(exchange, at) for exchange, at in exchanges if _NUMBERS[_level(exchange)] >= self._floor]
+        if lines:
+            self._stream.write("".join(lines))
+            self._stream.flush()
+
+    def _line(self, exchange: Exchange, at: float) -> str:
+        found = fields(exchange)
+        found |= {"event": "exchange", "level": _level(exchange), "timestamp": datetime.fromtimestamp(at, UTC)}
+        return msgspec.json.encode(found, enc_hook=str).decode() + "\n"
 
 
 class ExchangeLog:
@@ -94,13 +107,13 @@ class ExchangeLog:
     def __init__(self, logger: WrappedLogger, lines: JsonLines | None = None) -> None:
         self._logger, self._lines = logger, lines
 
-    def exchange(self, exchange: Exchange) -> None:
-        """One line for one request."""
-        level = _LEVELS.get(exchange.outcome, "warning" if exchange.fail_open else "info")
+    def exchanges(self, ended: Sequence[Ended]) -> None:
+        """One line for each request, with the time it ended (seconds since the epoch)."""
         if self._lines is not None:
-            self._lines.write("exchange", level, fields(exchange))
-        else:
-            getattr(self._logger, level)("exchange", **fields(exchange))
+            self._lines.write(ended)
+            return
+        for exchange, _ in ended:
+            getattr(self._logger, _level(exchange))("exchange", **fields(exchange))
 
     def summary_run(self, run: SummaryRun) -> None:
         """One line for a summary made, or not made, in the background."""

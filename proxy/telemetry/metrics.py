@@ -47,6 +47,7 @@ class Metrics:
         self._serve_cache: set[str] = set()
         self._known_models: set[str] = set()
         self._context_sizes: dict[tuple[str, str], int] = {}
+        self._held = 0
         self._bind()
         self._start_at_zero()
         self._series[names.BUILD.name][(version,)].set(1)
@@ -191,11 +192,15 @@ class Metrics:
 
     def began(self) -> None:
         """A request arrived."""
-        self._inflight.inc()
+        self._held += 1
 
     def ended(self) -> None:
         """A request that `began` is over."""
-        self._inflight.dec()
+        self._held -= 1
+
+    def settle(self) -> None:
+        """Say how many requests are in flight."""
+        self._inflight.set(self._held)
 
     def smaller_try(self, saved: bool) -> None:
         """A request that was too long for the upstream was sent once more, smaller."""

@@ -28,8 +28,8 @@ def main() -> None:
             "baseline: labels().inc()": lambda: counter.labels("x").inc(),
             "metrics, passed": lambda: telemetry.metrics.observe(PASSED),
             "metrics, shaped": lambda: telemetry.metrics.observe(SHAPED),
-            "log line, passed": lambda: telemetry.log.exchange(PASSED),
-            "log line, shaped": lambda: telemetry.log.exchange(SHAPED),
+            "log line, passed": lambda: telemetry.log.exchanges([(PASSED, 0.0)]),
+            "log line, shaped": lambda: telemetry.log.exchanges([(SHAPED, 0.0)]),
         }.items():
             print(f"{name:28}{_microseconds(work):8.1f} µs")
 

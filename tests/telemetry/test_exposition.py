@@ -28,6 +28,7 @@ from tests.telemetry.exchanges import SHAPED
 registry = CollectorRegistry()
 metrics = Metrics(registry, Labels(["gpt-4o"]), "1")
 metrics.began()
+metrics.settle()
 metrics.observe(SHAPED)
 print(render(registry)[0].decode())
 """

@@ -33,6 +33,9 @@ def _logging_as_it_was() -> Iterator[None]:
     root.setLevel(level)
 
 
+AT = 1_767_323_045.0  # 2026-01-02 03:04:05 UTC
+
+
 def _lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
@@ -40,13 +43,12 @@ def _lines(stream: io.StringIO) -> list[dict[str, object]]:
 def test_one_line_a_request() -> None:
     stream = io.StringIO()
     log = configure(JSON, stream)
-    log.exchange(PASSED)
-    log.exchange(SHAPED)
+    log.exchanges([(PASSED, AT), (SHAPED, AT + 1.5)])
     passed, shaped = _lines(stream)
     assert passed["level"] == "info"
     assert (passed["request_id"], passed["tokens_sent"], passed["cached_tokens"]) == ("r-1", 9_000, 8_000)
     assert (shaped["cleared"], shaped["truncated"], shaped["prefix_break"]) == (12, 1, "cleared")
-    assert str(shaped["timestamp"]).endswith("Z")
+    assert (passed["timestamp"], shaped["timestamp"]) == ("2026-01-02T03:04:05Z", "2026-01-02T03:04:06.500000Z")
 
 
 @pytest.mark.parametrize(
@@ -63,15 +65,15 @@ def test_one_line_a_request() -> None:
 )
 def test_levels(exchange: Exchange, level: str) -> None:
     stream = io.StringIO()
-    configure(JSON, stream).exchange(exchange)
+    configure(JSON, stream).exchanges([(exchange, AT)])
     assert [line["level"] for line in _lines(stream)] == [level]
 
 
 def test_the_level_is_a_floor() -> None:
     stream = io.StringIO()
     log = configure(TelemetrySettings(log_format="json", log_level="error"), stream)
-    log.exchange(PASSED)
-    log.exchange(replace(PASSED, outcome="failed"))
+    log.exchanges([(PASSED, AT), (replace(PASSED, outcome="failed"), AT), (PASSED, AT)])
+    log.exchanges([(PASSED, AT)])
     assert len(_lines(stream)) == 1
 
 
@@ -92,7 +94,7 @@ def test_what_is_empty_is_left_out() -> None:
 )
 def test_pretty_on_a_terminal_json_elsewhere(log_format, stream, is_json) -> None:
     out = stream()
-    configure(TelemetrySettings(log_format=log_format), out).exchange(PASSED)
+    configure(TelemetrySettings(log_format=log_format), out).exchanges([(PASSED, AT)])
     assert out.getvalue().startswith("{") is is_json
     assert "r-1" in out.getvalue()
     assert out.getvalue().count("\n") == 1
@@ -102,7 +104,7 @@ def test_pretty_on_a_terminal_json_elsewhere(log_format, stream, is_json) -> Non
 def test_a_name_cannot_forge_a_line(log_format) -> None:
     stream = io.StringIO()
     log = configure(TelemetrySettings(log_format=log_format), stream)
-    log.exchange(replace(PASSED, model="a\n{}" + "x" * 10_000, request_id="b\r\n\x1b[2J"))
+    log.exchanges([(replace(PASSED, model="a\n{}" + "x" * 10_000, request_id="b\r\n\x1b[2J"), AT)])
     assert stream.getvalue().count("\n") == 1
     assert "\x1b" not in stream.getvalue()
     assert len(stream.getvalue()) < 1_500

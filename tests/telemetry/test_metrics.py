@@ -121,6 +121,7 @@ def test_figures_that_belong_to_no_exchange(made: Found) -> None:
     metrics.began()
     metrics.began()
     metrics.ended()
+    metrics.settle()
     metrics.redis_error()
     metrics.smaller_try(saved=True)
     metrics.limit_event("usage_ignored")

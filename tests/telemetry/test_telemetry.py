@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 
+import pytest
 from msgspec.structs import replace
 
-from proxy.telemetry import TelemetrySettings, open_telemetry
+from proxy.telemetry import SETTLE_S, TelemetrySettings, open_telemetry
 
 from .exchanges import PASSED, RUN, SHAPED
 
@@ -23,6 +25,29 @@ def test_every_exchange_is_counted_and_written_once() -> None:
     assert b'trimtab_summarizer_calls_total{outcome="made"} 1.0' in body
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["exchange", "summary"]
     telemetry.close()
+
+
+@pytest.mark.anyio
+async def test_what_a_loop_can_do_later_is_put_off_for_a_moment_and_not_past_a_scrape() -> None:
+    stream = io.StringIO()
+    telemetry = open_telemetry(TelemetrySettings(), models=["gpt-4o"], stream=stream)
+    telemetry.began()
+    telemetry.began()
+    for _ in range(3):
+        telemetry.observe(PASSED)
+    telemetry.metrics.ended()
+    assert stream.getvalue() == ""
+    assert b'trimtab_requests_total{model="gpt-4o",outcome="passed"} 3.0' in telemetry.render()[0]
+    assert b"trimtab_inflight_requests 1.0" in telemetry.render()[0]
+    assert stream.getvalue().count("\n") == 3
+    telemetry.observe(SHAPED)
+    await asyncio.sleep(3 * SETTLE_S)
+    assert stream.getvalue().count("\n") == 4
+    for _ in range(1_000):  # faster than a moment: not held back without end
+        telemetry.observe(PASSED)
+    assert stream.getvalue().count("\n") > 900
+    telemetry.close()
+    assert stream.getvalue().count("\n") == 1_004
 
 
 def test_models_an_upstream_lists_are_told_apart() -> None:
