@@ -60,7 +60,7 @@ class Openings:
 
     def find(self, body: bytes) -> Found:
         """The longest known beginning of a body. Costs one pass over its bytes, at the speed of memory."""
-        names = _names(body, self._block)
+        names = _names(body, self._block) if len(body) >= self._block else []
         for known in range(len(names), 0, -1):
             if opening := self._get(names[known - 1]):
                 return Found(names, known, opening)

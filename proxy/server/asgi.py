@@ -77,45 +77,54 @@ class RequestBody:
         fields = dict(headers)
         self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
         length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
-        self._announced = int(length) if length.isdigit() and len(length) < 19 else None
+        self._left = int(length) if length.isdigit() and len(length) < 19 else None
         self.held = 0
         self.complete = asyncio.Event()
 
     async def read(self) -> bytes:
         """Raises BodyTooLarge, Overloaded, ClientGone, UploadTimeout; UnknownEncoding, and InvalidRequest for a broken
         encoding."""
-        if self._announced is not None and self._announced > self._max:
+        if self._left is not None and self._left > self._max:
             raise self._too_large()
         parts: list[bytes] = []
-        async for chunk in self.chunks():
-            self._hold(len(chunk))
-            parts.append(chunk)
+        try:
+            async with asyncio.timeout(self._pause_s) as pause:
+                while not self.complete.is_set():
+                    chunk = self._taken(await self._receive())
+                    self._hold(len(chunk))
+                    parts.append(chunk)
+                    if not self.complete.is_set():
+                        pause.reschedule(asyncio.get_running_loop().time() + self._pause_s)
+        except TimeoutError:
+            raise self._paused() from None
         raw = parts[0] if len(parts) == 1 else b"".join(parts)
         return self._decoded(raw) if self._encoding not in ("", "identity") else raw
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """As they come. Where a length was announced it tells which is the last: the server would only say so with
-        an empty one more, and each costs a change of threads."""
-        left = self._announced
+        """As they come."""
         while not self.complete.is_set():
-            message = await self._next()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunk: bytes = message.get("body", b"")
-            left = None if left is None else left - len(chunk)
-            if left == 0 or not message.get("more_body", False):
-                self.complete.set()
-            if chunk:
+            try:
+                async with asyncio.timeout(self._pause_s):
+                    message = await self._receive()
+            except TimeoutError:
+                raise self._paused() from None
+            if chunk := self._taken(message):
                 yield chunk
 
-    async def _next(self) -> Message:
-        try:
-            async with asyncio.timeout(self._pause_s):
-                return await self._receive()
-        except TimeoutError:
-            raise UploadTimeout(
-                f"Nothing came of the request body for {self._pause_s:g} seconds. Send it again."
-            ) from None
+    def _taken(self, message: Message) -> bytes:
+        """The bytes of a message. Where a length was announced it tells which are the last: the server would only say
+        so with an empty message more, and each costs a change of threads."""
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        if self._left is not None:
+            self._left -= len(chunk)
+        if self._left == 0 or not message.get("more_body", False):
+            self.complete.set()
+        return chunk
+
+    def _paused(self) -> UploadTimeout:
+        return UploadTimeout(f"Nothing came of the request body for {self._pause_s:g} seconds. Send it again.")
 
     def release(self) -> None:
         """The body is no longer held."""

@@ -24,6 +24,7 @@ _DOT_SEGMENT = re.compile(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:/|$|\\|%2f|%5c)", re.
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\#?]|[^\x00-\x7f]")
 
 
+@lru_cache(maxsize=256)
 def target(base_url: str, path: str, query: bytes = b"") -> str:
     """The URL to call. `path` is the client's, escaped as it came; `query` without its `?`.
 
