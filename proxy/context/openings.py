@@ -12,42 +12,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Raw
 from xxhash import xxh3_128
 
 from proxy.context.digest import SEED
 from proxy.context.views import View
-from proxy.wire.messages import Place, ends
+from proxy.wire.messages import Messages, Spans
 
 BLOCK = 32 << 10  # bytes
 _MOST = 50_000  # messages remembered in each of two generations (see `views.Memo`)
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The first messages of a body: where they lie, their estimated `tokens`, which of them are `marked`; the views of
-    those that are not `before`'s."""
+    """The first messages of a body: views and places of those that are not `before`'s, the estimated `tokens` of all,
+    and which of all are `marked`."""
 
-    place: Place
     views: Sequence[View]
+    spans: Spans
     tokens: int
     marked: tuple[int, ...]
     before: Opening | None = None
 
-    def all_views(self) -> list[View]:
-        chain: list[Sequence[View]] = []
-        opening: Opening | None = self
-        while opening is not None:
-            chain.append(opening.views)
-            opening = opening.before
-        return [view for views in reversed(chain) for view in views]
+    def all(self) -> tuple[list[View], Spans]:
+        """Views and places of all its messages."""
+        chain: list[Opening] = [self]
+        while (before := chain[-1].before) is not None:
+            chain.append(before)
+        views: list[View] = []
+        spans: Spans = []
+        for opening in reversed(chain):
+            views += opening.views
+            spans += opening.spans
+        return views, spans
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The `names` of all beginnings of a body; `opening`: what is known of the longest known one, the `known`th."""
+    """The `names` of all beginnings of a body; `opening`: what is known of the longest known one, the `known`th, and
+    the views and places of its messages."""
 
     names: list[bytes]
     known: int = 0
     opening: Opening | None = None
+    views: Sequence[View] = ()
+    spans: Spans = []
 
 
 class Openings:
@@ -63,24 +69,20 @@ class Openings:
         names = _names(body, self._block) if len(body) >= self._block else []
         for known in range(len(names), 0, -1):
             if opening := self._get(names[known - 1]):
-                return Found(names, known, opening)
+                return Found(names, known, opening, *opening.all())
         return Found(names)
 
-    def keep(self, found: Found, body: bytes, fresh: Sequence[bytes | Raw], views: Sequence[View]) -> None:
-        """Remember what was read of a body beyond what was found: its `fresh` messages and their views."""
-        opening = found.opening
-        if len(found.names) == found.known or not fresh:
+    def keep(self, found: Found, messages: Messages, views: Sequence[View]) -> None:
+        """Remember what was read of a body beyond what was found: its `messages`, and their views."""
+        if len(found.names) == found.known or not (spans := messages.spans):
             return
-        if (where := ends(body, fresh, opening.place if opening else None)) is None:
-            return
-        start, ended = where
-        taken = 0
-        for at in range(found.known, min(len(found.names), ended[-1] // self._block)):
+        opening, taken = found.opening, len(found.spans)
+        for at in range(found.known, min(len(found.names), spans[-1].stop // self._block)):
             stop = taken
-            while stop < len(ended) and ended[stop] <= (at + 1) * self._block:
+            while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
                 stop += 1
             if stop > taken:
-                opening = _longer(opening, views[taken:stop], start, ended[stop - 1])
+                opening = _longer(opening, taken, views[taken:stop], spans[taken:stop])
                 taken = stop
             if opening is not None:
                 self._put(found.names[at], opening)
@@ -98,14 +100,13 @@ class Openings:
         self._young[name] = opening
 
 
-def _longer(before: Opening | None, views: Sequence[View], start: int, end: int) -> Opening:
-    """An opening with more messages, which end at `end`."""
-    count = before.place.count if before else 0
+def _longer(before: Opening | None, count: int, views: Sequence[View], spans: Spans) -> Opening:
+    """An opening with more messages than `before`, which has `count`."""
     tokens = sum([view.tokens for view in views])
     marked = tuple([i for i, view in enumerate(views, count) if view.marked])
     if before is not None:
         tokens, marked = before.tokens + tokens, before.marked + marked
-    return Opening(Place(count + len(views), start, end), views, tokens, marked, before)
+    return Opening(views, spans, tokens, marked, before)
 
 
 def _names(body: bytes, block: int) -> list[bytes]:

@@ -13,12 +13,13 @@ from msgspec import Raw
 
 from proxy.context import alternation, foresight, frontier, stages
 from proxy.context.edits import Breakdown, Plan
-from proxy.context.openings import Opening
+from proxy.context.openings import Found
 from proxy.context.policy import Policy
 from proxy.context.replay import State
 from proxy.context.rewrite import announced
 from proxy.context.turns import SYSTEM_ROLES, boundaries
 from proxy.context.views import Memo, View
+from proxy.wire.messages import Messages
 
 # The order is the design.
 STAGES: tuple[Callable[[State], None], ...] = (
@@ -44,23 +45,19 @@ class History(msgspec.Struct, frozen=True):
 
 def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
     """Read a conversation. `extras` are the raw JSON of tools and the like."""
-    return resumed(None, raws, raws, extras, memo)
+    views, beside = memo.views(raws), memo.extras(extras)
+    marked = tuple([i for i, view in enumerate(views) if view.marked])
+    return History(raws, views, beside, beside + sum([view.tokens for view in views]), marked)
 
 
-def resumed(
-    opening: Opening | None,
-    fresh: Sequence[bytes | Raw],
-    raws: Sequence[bytes | Raw],
-    extras: Sequence[bytes | Raw],
-    memo: Memo,
-) -> History:
-    """Read a conversation whose first messages are known: only the `fresh` ones are looked at."""
-    views, beside = memo.views(fresh), memo.extras(extras)
-    tokens = sum([view.tokens for view in views])
-    marked = tuple([i for i, view in enumerate(views, len(raws) - len(fresh)) if view.marked])
-    if opening is not None:
-        views, tokens, marked = opening.all_views() + views, opening.tokens + tokens, opening.marked + marked
-    return History(raws, views, beside, beside + tokens, marked)
+def resumed(found: Found, messages: Messages, extras: Sequence[bytes | Raw], memo: Memo) -> History:
+    """Read a conversation of which the first messages were found to be known: only the fresh ones are looked at."""
+    rest = history(messages.fresh, extras, memo)
+    opening = found.opening
+    if opening is None:
+        return msgspec.structs.replace(rest, raws=messages)
+    marked = opening.marked + tuple([i + len(found.views) for i in rest.marked])
+    return History(messages, [*found.views, *rest.views], rest.extras, opening.tokens + rest.tokens, marked)
 
 
 def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:

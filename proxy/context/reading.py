@@ -26,14 +26,14 @@ class Reader:
     def read(self, body: bytes) -> Reading:
         """Find the messages in a body. Raises what `chat.decode` raises."""
         found = self._openings.find(body)
-        return Reading(decode(body, found.opening.place if found.opening else None), found)
+        return Reading(decode(body, found.spans), found)
 
     def history(self, reading: Reading) -> History:
         """See what the messages are."""
-        request, found = reading.request, reading.found
-        messages = request.messages
-        opening = found.opening if messages.known else None  # a body it does not hold for was read without it
-        conversation = resumed(opening, messages.fresh, messages, request.extras, self._memo)
-        if opening is found.opening and request.source is request.body:
-            self._openings.keep(found, request.body, messages.fresh, conversation.views[messages.known :])
+        request, messages = reading.request, reading.request.messages
+        holds = len(messages.known) == len(reading.found.spans)  # else the body was read without it
+        found = reading.found if holds else Found([])
+        conversation = resumed(found, messages, request.extras, self._memo)
+        if request.source is request.body:
+            self._openings.keep(found, messages, conversation.views)
         return conversation

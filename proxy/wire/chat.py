@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -17,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from proxy.errors import InvalidRequest
-from proxy.wire.messages import Messages, Place
+from proxy.wire.messages import Messages, Spans
 
 # An escaped high surrogate without its low half, or a low half alone: legal JSON, not legal Unicode.
 _LONE = re.compile(
@@ -72,14 +73,14 @@ _head = msgspec.json.Decoder(_Head)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
-def decode(body: bytes, known: Place | None = None) -> ChatRequest:
-    """Read a request body. `known` messages, with which one read before began like this one, are stepped over.
+def decode(body: bytes, known: Spans | None = None) -> ChatRequest:
+    """Read a request body. Messages it has in common with one read before, whose places are `known`, are stepped over.
 
     Raises InvalidRequest when it is not JSON at all, Unreadable when it is JSON but not a request with a list
     of messages (or nested or encoded in a way this reader does not follow).
     """
-    if known is not None and (head := _stepping_over(known, body)) is not None:
-        return _request(body, body, head, Messages(head.messages[1:], known.count, lambda: _head.decode(body).messages))
+    if known and (head := _stepping_over(known, body)) is not None:
+        return _request(body, body, head, Messages(body, head.messages[1:], known))
     source = body
     try:
         head = _head.decode(body)
@@ -88,19 +89,23 @@ def decode(body: bytes, known: Place | None = None) -> ChatRequest:
     except (msgspec.DecodeError, RecursionError):
         source = mend_surrogates(body)
         head = _leniently(source)
-    return _request(body, source, head, Messages(head.messages))
+    return _request(body, source, head, Messages(source, head.messages))
 
 
-# What stands in the place of the messages stepped over; drawn for each process, so that no body holds it itself.
+# What stands in the place of messages that are stepped over; drawn for each process, so that no body holds it itself.
 _STEP = b'"%d"' % hash(__name__)
 
 
-def _stepping_over(known: Place, body: bytes) -> _Head | None:
+def _without(spans: Spans, body: bytes) -> bytes:
+    return b"".join((body[: spans[0].start], _STEP, body[spans[-1].stop :]))
+
+
+def _stepping_over(known: Spans, body: bytes) -> _Head | None:
     """The body's head, read without the known messages; None where it does not begin with them after all, or cannot
     be read like this. What stands in their place must come out as the first message: then they are the first of the
     list that counts, also in a body that names its messages twice."""
     try:
-        head = _head.decode(b"".join((body[: known.start], _STEP, body[known.end :])))
+        head = _head.decode(_without(known, body))
     except (msgspec.DecodeError, RecursionError):
         return None
     return head if head.messages and bytes(head.messages[0]) == _STEP else None
@@ -176,7 +181,7 @@ def _refusal(source: bytes) -> Exception:
 def render(request: ChatRequest, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
     """The body to send: `messages` in place of the request's own (None: keep them), `changes` by field name
     (None removes the field). Every other field keeps its bytes and its place."""
-    fields: dict[str, Any] = dict(_fields.decode(request.source))
+    fields: dict[str, Any] = dict(_fields.decode(request.source) if messages is None else _others(request))
     if messages is not None:
         fields["messages"] = Raw(b"[" + b",".join(messages) + b"]")
     for name, value in changes.items():
@@ -185,3 +190,14 @@ def render(request: ChatRequest, messages: Iterable[bytes | Raw] | None, changes
         else:
             fields[name] = value
     return msgspec.json.encode(fields)
+
+
+def _others(request: ChatRequest) -> dict[str, Raw]:
+    """The fields beside the messages, which need not be read again where their places are known; and for `messages`
+    anything."""
+    if spans := request.messages.spans:
+        with suppress(msgspec.DecodeError):
+            fields = _fields.decode(_without(spans, request.source))
+            if bytes(fields["messages"]).strip(b"[] \t\r\n") == _STEP:
+                return fields
+    return _fields.decode(request.source)

@@ -7,44 +7,55 @@ can have those messages stepped over (see `chat.decode`): finding where a messag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import overload
 
-import msgspec
 from msgspec import Raw
 
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _LIST = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*')
 _END = re.compile(rb"[ \t\r\n]*\]")
 
-
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where the first `count` messages of a body lie: its bytes from `start` to `end`."""
-
-    count: int
-    start: int
-    end: int
+Spans = list[slice]  # where messages lie in a body, in bytes, one after the other
 
 
 class Messages(Sequence[Raw]):
-    """All messages of a body, of which the first `known` were stepped over: they are read when one of them is asked
-    for, by `read`. `fresh` are the others."""
+    """All messages of a body, of which the first were stepped over: `known` are their places, and they are taken from
+    there when one of them is asked for. `fresh` are the others."""
 
-    __slots__ = ("_all", "_read", "fresh", "known")
+    def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None) -> None:
+        self._body, self.fresh, self.known = body, fresh, known or []
 
-    def __init__(self, fresh: list[Raw], known: int = 0, read: Callable[[], list[Raw]] | None = None) -> None:
-        self.fresh, self.known, self._read = fresh, known, read
-        self._all = None if read else fresh
-
-    @property
+    @cached_property
     def all(self) -> list[Raw]:
-        if self._all is None:
-            assert self._read is not None
-            self._all = self._read()
-        return self._all
+        if not self.known:
+            return self.fresh
+        body = memoryview(self._body)
+        return [Raw(body[span]) for span in self.known] + self.fresh
+
+    @cached_property
+    def spans(self) -> Spans | None:
+        """Where all of them lie. None where that is not to be seen: the list's name is written with escapes, or the
+        first that has this name is another one."""
+        body = self._body
+        if self.known:
+            at = self.known[-1].stop
+        elif self.fresh and (found := _LIST.search(body)) and body.startswith(bytes(self.fresh[0]), found.end()):
+            at = found.end()
+        else:
+            return None
+        spans = list(self.known)
+        for raw in self.fresh:
+            if body[at : at + 2] == b",{":  # as most clients write it
+                at += 1
+            elif between := _BETWEEN.match(body, at):
+                at = between.end()
+            spans.append(slice(at, at := at + len(raw)))
+        return spans if _END.match(body, at) else None
 
     def __len__(self) -> int:
-        return self.known + len(self.fresh)
+        return len(self.known) + len(self.fresh)
 
     @overload
     def __getitem__(self, at: int) -> Raw: ...
@@ -55,20 +66,3 @@ class Messages(Sequence[Raw]):
 
     def __iter__(self) -> Iterator[Raw]:
         return iter(self.all)
-
-
-def ends(body: bytes, fresh: Sequence[bytes | Raw], known: Place | None = None) -> tuple[int, list[int]] | None:
-    """Where the list of messages starts, and where each of the fresh ones ends, in bytes. None where they are not
-    found: the list's name is written with escapes, or stands elsewhere in the body too."""
-    if known is not None:
-        start, at = known.start, known.end
-    elif fresh and (found := _LIST.search(body)) and body.startswith(bytes(fresh[0]), found.end()):
-        start = at = found.end()
-    else:
-        return None
-    ended = []
-    for raw in fresh:
-        between = _BETWEEN.match(body, at)
-        at = (between.end() if between else at) + len(raw)
-        ended.append(at)
-    return (start, ended) if _END.match(body, at) else None

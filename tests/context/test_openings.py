@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from proxy.context.openings import Opening, Openings
+from proxy.context.openings import Found, Opening, Openings
 from proxy.context.views import Memo, View
 from proxy.wire.chat import decode
-from proxy.wire.messages import Place
 from tests.context.conversations import prose, user
 
 BLOCK = 256  # bytes
@@ -18,26 +17,26 @@ def body(*messages: bytes, tail: bytes = b"") -> bytes:
     return b'{"messages":[' + b",".join(messages) + b"]" + tail + b"}"
 
 
-def read(openings: Openings, data: bytes) -> Opening | None:
+def read(openings: Openings, data: bytes) -> Found:
     """What is found of a body that is then kept."""
     found = openings.find(data)
-    fresh = decode(data, found.opening.place if found.opening else None).messages.fresh
-    openings.keep(found, data, fresh, Memo().views(fresh))
-    return found.opening
+    messages = decode(data, found.spans).messages
+    openings.keep(found, messages, [*found.views, *Memo().views(messages.fresh)])
+    return found
 
 
 def test_the_longest_known_beginning_is_found() -> None:
     openings, messages = Openings(block=BLOCK), [user("x" * 120) for _ in range(12)]
     size = len(messages[0])
-    assert read(openings, body(*messages[:3])) is None
+    assert read(openings, body(*messages[:3])).opening is None
     for n in range(4, 12):
-        opening = read(openings, body(*messages[:n]))
-        assert opening is not None
-        whole = 13 + (size + 1) * (n - 1) - 1  # bytes up to the end of the last message known before
-        assert opening.place.end <= whole // BLOCK * BLOCK
-        assert opening.place == Place(opening.place.count, 13, 12 + (size + 1) * opening.place.count)
-        assert opening.tokens == sum(view.tokens for view in opening.all_views())
-        assert len(opening.all_views()) == opening.place.count
+        found = read(openings, body(*messages[:n]))
+        assert found.opening is not None
+        known = 13 + (size + 1) * (n - 1) - 1  # bytes up to the end of the last message known before
+        assert known - BLOCK - size <= found.spans[-1].stop <= known
+        starts = [13 + (size + 1) * i for i in range(len(found.views))]
+        assert found.spans == [slice(start, start + size) for start in starts]
+        assert found.opening.tokens == sum(view.tokens for view in found.views)
 
 
 def test_what_follows_the_messages_names_nothing() -> None:
@@ -74,12 +73,12 @@ def test_what_is_in_use_outlives_what_is_not() -> None:
 
 
 def test_marks_are_counted_from_the_first_message() -> None:
-    first = Opening(Place(2, 0, 10), [View("user", 1), View("user", 2)], 3, (1,))
-    assert Opening(Place(3, 0, 20), [View("user", 4)], 7, (1, 2), first).all_views() == [
-        View("user", 1),
-        View("user", 2),
-        View("user", 4),
-    ]
+    views = [View("user", n) for n in (1, 2, 4)]
+    first = Opening(views[:2], [slice(0, 5), slice(6, 10)], 3, (1,))
+    assert Opening(views[2:], [slice(11, 20)], 7, (1, 2), first).all() == (
+        views,
+        [slice(0, 5), slice(6, 10), slice(11, 20)],
+    )
     marked = msgspec.json.encode({"role": "user", "content": "y" * 300, "pinned": True})
     openings = Openings(block=BLOCK)
     read(openings, body(user("x" * 300), marked))

@@ -14,7 +14,7 @@ from proxy.context.openings import BLOCK, Openings
 from proxy.context.plan import History, history
 from proxy.context.reading import Reader
 from proxy.context.views import Memo
-from proxy.wire.chat import ChatRequest, Unreadable, decode
+from proxy.wire.chat import ChatRequest, Unreadable, decode, render
 from tests.context.conversations import prose, tool_loop, user
 
 
@@ -28,7 +28,7 @@ class Repeated:
 
     def read(self, body: bytes) -> tuple[ChatRequest, History]:
         reading = self.reader.read(body)
-        self.stepped_over, self.found = reading.request.messages.known, reading.found
+        self.stepped_over, self.found = len(reading.request.messages.known), reading.found
         return reading.request, self.reader.history(reading)
 
     def check(self, body: bytes) -> None:
@@ -41,6 +41,9 @@ class Repeated:
         assert [bytes(raw) for raw in request.messages] == [bytes(raw) for raw in plain.messages]
         for name in ("body", "source", "model", "stream", "max_tokens", "has_tools", "stream_options"):
             assert getattr(request, name) == getattr(plain, name)
+        for sent in ([b"1"], []):
+            assert render(request, sent, {"max_tokens": 7}) == render(plain, sent, {"max_tokens": 7})
+            assert json.loads(render(plain, sent, {}))["messages"] == [int(raw) for raw in sent]
         assert [bytes(raw) for raw in request.extras] == [bytes(raw) for raw in plain.extras]
 
 

@@ -6,46 +6,42 @@ import pytest
 from msgspec import Raw
 
 from proxy.wire.chat import decode
-from proxy.wire.messages import Messages, Place, ends
+from proxy.wire.messages import Messages
 
-ALL = [Raw(b"1"), Raw(b"2"), Raw(b"3")]
+BODY = b'{"messages":[{"a":1},{"b":[2]}, "x"]}'
+KNOWN = [slice(13, 20), slice(21, 30)]
 
 
-def test_nothing_is_read_before_it_is_asked_for() -> None:
-    asked = []
-
-    def read() -> list[Raw]:
-        asked.append(1)
-        return ALL
-
-    messages = Messages(ALL[2:], 2, read)
-    assert (len(messages), asked) == (3, [])
-    assert list(messages) == ALL
-    assert messages[0] is ALL[0]
-    assert messages[1:] == ALL[1:]
-    assert asked == [1]
-    assert list(Messages(ALL)) == ALL
+def test_what_is_known_is_taken_from_its_place() -> None:
+    messages = Messages(BODY, [Raw(b'"x"')], KNOWN)
+    assert len(messages) == 3
+    assert [bytes(raw) for raw in messages] == [b'{"a":1}', b'{"b":[2]}', b'"x"']
+    assert bytes(messages[1]) == b'{"b":[2]}'
+    assert [bytes(raw) for raw in messages[1:]] == [b'{"b":[2]}', b'"x"']
+    assert messages.spans == [*KNOWN, slice(32, 35)]
+    fresh = [Raw(b"1")]
+    assert Messages(b"[1]", fresh).all is fresh
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"messages":[{"a":1},{"b":[2]},"x"]}',
+        BODY,
         b'{ "model": "m", "messages" : [ {"a":1} ,\n {"b":[2]}\t,"x" ] , "stream": true}',
         b'{"messages":[{"a":"},{"},{"b":"]"},"x"]}',
         b'{"messages":[1,2,3],"messages":[1,2,3]}',
     ],
 )
-def test_where_messages_end(body: bytes) -> None:
-    fresh = decode(body).messages.fresh
-    found = ends(body, fresh)
-    assert found is not None
-    start, ended = found
-    starts = [at - len(raw) for at, raw in zip(ended, fresh, strict=True)]
-    assert starts[0] == start
-    assert [body[a:b] for a, b in zip(starts, ended, strict=True)] == [bytes(raw) for raw in fresh]
-    later = ends(body, fresh[1:], Place(1, start, ended[0]))
-    assert later == (start, ended[1:])
+def test_where_messages_lie(body: bytes) -> None:
+    messages = decode(body).messages
+    assert messages.spans is not None
+    assert [body[span] for span in messages.spans] == [bytes(raw) for raw in messages]
+    known = messages.spans[:1]
+    again = decode(body, known).messages
+    if body.count(b"messages") == 1:
+        assert (again.known, again.spans) == (known, messages.spans)
+    else:  # the list that counts is the second
+        assert again.known == []
 
 
 @pytest.mark.parametrize(
@@ -55,7 +51,8 @@ def test_where_messages_end(body: bytes) -> None:
         b'{"\\u006dessages":[{"a":1}]}',
         b'{"metadata":{"messages":[7]},"messages":[{"a":1}]}',
         b'{"messages":[{"a":1},{"c":3}],"messages":[{"a":1}]}',
+        b'{"metadata":{"messages":[7]},"messages":[7,8888888888888888888888888888888888888888,{"a":1}]}',
     ],
 )
 def test_a_list_that_is_not_found(body: bytes) -> None:
-    assert ends(body, decode(body).messages.fresh) is None
+    assert decode(body).messages.spans is None
