@@ -42,6 +42,7 @@ _SUM = re.compile(
     r"(?:>=?|greater than|exceeds?|larger than|longer than|over)[^\d.]{0,40}?(\d+)"
 )
 _ROOM = re.compile(r"(\d+) ?> ?(\d+) ?- ?(\d+)")  # 16384 > 65536 - 64170
+_CODE = re.compile(r"<\d+>|\[\d+\]")  # an error's own code in its message: "<400> InternalError", "[1261] Prompt"
 _COMPARE = any_of(
     r"(\d+)(?: [a-z]+)? ?(?:>=?|≥|\bvs\.?) ?(?:[a-z_]+:? ?=? ?)?(\d+)",  # 213462 tokens > 200000
     r"\b(\d{4,}) ?/ ?(\d{4,})\b",  # 45000 / 32768
@@ -61,7 +62,7 @@ _OUTPUT_NAMED = re.compile(r"max_\w*tokens|completion|output")
 def figures(text: str, codes: Iterable[str] = ()) -> Figures:
     """The figures of one `plain` sentence. A number that is one of the error's own `codes` is no figure."""
     found: dict[Role, list[tuple[int, bool]]] = {}
-    text = _compared(text, found)
+    text = _compared(_CODE.sub(" ", text), found)
     _by_words(text, found, frozenset(codes))
     return _consistent(_settle(text, found), output_named=bool(_OUTPUT_NAMED.search(text)))
 
@@ -113,7 +114,7 @@ def _settle(text: str, found: dict[Role, list[tuple[int, bool]]]) -> Figures:
     limit = next((n for n in limits if n >= MIN_LIMIT), limits[0] if limits else None)
     output = next((n for n, _ in found.get("output", ())), None)
     parts = found.get("input", [])
-    inputs = sum(n for n, _ in parts) or None
+    inputs = sum({n for n, _ in parts}) or None  # said twice, it is still one part
     actuals = [pair for pair in found.get("actual", ()) if pair[0]]
     excess = next((n for n, _ in found.get("excess", ())), None)
     lower = any(low for _, low in (*parts, *actuals))

@@ -23,7 +23,7 @@ _RIGHT_INPUT = any_of(
 )
 _RIGHT_OUTPUT = any_of(
     r"^[ )]*(?:tokens? )?(?:in|for|of|from) (?:the |your )?(?:completion|output|response|generation|answer)",
-    r"^[ )]*(?:requested )?(?:output|completion|response|new|max_(?:new_|output_|completion_)?) ?tokens",
+    r"^[ )]*(?:requested |max(?:imum)? )?(?:output|completion|response|new|max_(?:new_|output_|completion_)?) ?tokens",
 )
 _RIGHT_LIMIT = any_of(
     r"^[ )]*-?(?:tokens? )?(?:maximum|max\b|limit|allowed|supported|available)",
@@ -36,7 +36,7 @@ _RIGHT: tuple[tuple[Role, re.Pattern[str]], ...] = (
 )
 # The number is what exceeds, or what was sent: "context length of 33001 tokens exceeds the limit".
 _SUBJECT = any_of(
-    r"^[ )]*(?:tokens?\)? )?(?:exceeds?\b|does not fit)",
+    r"^[ )]*(?:tokens?\)? )?(?:exceeds?\b|does not fit|(?:must|should) (?:not )?(?:be|exceed)\b)",
     r"^[ )]*(?:tokens?\)? )?(?:is|are) (?:greater|longer|larger|bigger|more|over|too|above)\b",
     r"^ (?:tokens? )?(?:were|was|are) (?:provided|sent|requested|given|received|used|found|supplied)",
 )
@@ -89,6 +89,8 @@ _LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 _LEFT = re.compile("|".join(f"(?P<{role}>{'|'.join(words)})" for role, words in _LEFT_WORDS))
+# "the sum of prompt length (9000) and max_tokens (100)": a part by its name, where nothing stronger is there.
+_LEFT_INPUT = re.compile(r"\b(?:prompt|inputs?) (?:length|tokens)\W*$")
 _OTHER_UNIT = re.compile(r"^ ?(?:characters?|chars|bytes?|[kmg]i?b\b|字符|seconds|messages|requests)")
 
 
@@ -96,22 +98,27 @@ def role_of(left: str, right: str) -> Role:
     """The role of a number, by the words between it and its neighbours, in `plain` text."""
     if _OTHER_UNIT.match(right):
         return "none"
+    named = _named(left)
     if _SUBJECT.match(right):
-        return "actual"
-    strong: str | None = None
-    weak = False
-    for match in _LEFT.finditer(left):
-        if match.lastgroup == "weak":
-            weak = True
-        else:
-            strong = "actual" if match.lastgroup == "sum" else match.lastgroup
-    if strong == "limit" and left.endswith(": ") and _RIGHT_INPUT.match(right):
+        return "output" if named == "output" else "actual"
+    if named == "limit" and left.endswith(": ") and _RIGHT_INPUT.match(right):
         return "input"  # "exceeds the context window: 130000 input tokens"
-    if strong in ("excess", "none", "limit"):
-        return strong  # type: ignore[return-value]
+    if named in ("excess", "none", "limit"):
+        return named  # type: ignore[return-value]
     for role, pattern in _RIGHT:
         if pattern.match(right):
             return role
-    if strong in ("output", "actual"):
-        return strong  # type: ignore[return-value]
-    return "actual" if weak else "none"
+    if named in ("output", "actual"):
+        return named  # type: ignore[return-value]
+    if named == "weak":
+        return "input" if _LEFT_INPUT.search(left) else "actual"
+    return "none"
+
+
+def _named(left: str) -> str | None:
+    """What the words on the left make of the number: the last of the strong ones, or "weak" for bare nouns."""
+    groups = [match.lastgroup for match in _LEFT.finditer(left)]
+    strong = [group for group in groups if group != "weak"]
+    if not strong:
+        return "weak" if groups else None
+    return "actual" if strong[-1] == "sum" else strong[-1]

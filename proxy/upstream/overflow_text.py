@@ -27,6 +27,7 @@ _FIELD = re.compile(
 )
 _GROUPS = r"(?:(?:,\d{3})+|(?:\.\d{3})+|(?:_\d{3})+|(?: \d{3})+)"
 _GROUPED = re.compile(rf"(?<![{WORD}.,-])\d{{1,3}}{_GROUPS}(?![{WORD}]|[.,]\d)")
+_WHOLE = re.compile(rf"(?<![{WORD}.,-])(\d{{3,12}})\.0(?![{WORD}]|[.,]\d)")
 _SUFFIXED = re.compile(rf"(?<![{WORD}.-])(\d{{1,4}}(?:\.\d{{1,3}})?) ?([km])(?![{WORD}]|-(?!token))")
 
 
@@ -40,10 +41,10 @@ def plain(text: str) -> str:
 
 
 def digits(text: str) -> str:
-    """Numbers as plain digits: 131,072, 131.072, 131 072 and 128k all lose their form. 128k is 128,000, the
+    """Numbers as plain digits: 131,072, 131.072, 131 072, 9351.0 and 128k all lose their form. 128k is 128,000, the
     lower reading: a limit read too low costs a little room, one read too high a refusal."""
     text = _GROUPED.sub(lambda match: re.sub(r"\D", "", match.group()), text)
-    return _SUFFIXED.sub(_expanded, text)
+    return _SUFFIXED.sub(_expanded, _WHOLE.sub(r"\1", text))
 
 
 def _expanded(match: re.Match[str]) -> str:

@@ -23,6 +23,15 @@ READ = [
     ("71599 + 2048 is greater than max_seq_len 65536", Figures(65536, 71599, "input", 71599, 2048)),
     ("model llama-3.1-8b-131072 2024-08-06: maximum context length is 8192 tokens", Figures(8192)),
     ("the max input characters is 20000", Figures()),
+    ("[1261] prompt exceeds max length", Figures()),
+    ("<400> internalerror: input length exceeds the maximum length 30720", Figures(30720)),
+    ("prompt length (9351.0), query length (0) should not exceed 8192", Figures(8192, 9351, "input", 9351)),
+    ("prompt length (9000) and max_tokens (4000) should not exceed 8192", Figures(8192, 9000, "input", 9000, 4000)),
+    ("max_total_tokens (33802) must be less than max_seq_len (32768)", Figures(32768, 33802, "input", 33802)),
+    ("max_tokens (40000) is greater than the context length 32768", Figures(32768, output=40000)),
+    ("9000 input tokens, 4000 max output tokens exceed a window of 8192", Figures(8192, 9000, "input", 9000, 4000)),
+    ("requested 30000 tokens, max_tokens 4096, limit 32768", Figures(32768, 30000, "input", 30000, 4096)),
+    ("your prompt has 9000 input tokens, above 8192 (input tokens: 9000)", Figures(8192, 9000, "input", 9000)),
 ]  # fmt: skip
 
 
