@@ -1,10 +1,11 @@
 """Whether an upstream's answer says that the conversation does not fit its window.
 
-The judgement, in this order, over the unwrapped complaint (`unwrap`): what asks for waiting, paying or other
-content is no overflow (`overflow_vetoes`); then a typed code decides (`overflow_families`); then sentences
-about other sizes (output, bytes, images, one field) are set aside; then the families of wordings. Status
-alone decides nothing, with two exceptions: an empty 400 or 413 is how some servers say "too long" (Cerebras,
-Mistral), and a 429 must give both numbers, or a code, to be believed.
+The judgement, in this order, over the unwrapped complaint (`unwrap`): a typed code decides, whatever is said
+beside it (`overflow_families`); then what asks for waiting, paying or other content is no overflow, unless that
+is advice which follows the cause (`overflow_vetoes`); then sentences about other sizes (output, bytes, images,
+one field) are set aside; then the families of wordings, the one with the most numbers first. Status alone
+decides nothing, with two exceptions: an empty 400 or 413 is how some servers say "too long" (Cerebras, Mistral),
+and a 429 must give both numbers, or a code, to be believed.
 
 Pure: no I/O. Patterns see at most a thousand characters of a sentence, however long the body is.
 """
@@ -20,7 +21,7 @@ from proxy.upstream.complaint import Complaint
 from proxy.upstream.overflow_families import FAMILIES, STRONG_CODE, WEAK_CODE
 from proxy.upstream.overflow_figures import Figures, figures, in_fields
 from proxy.upstream.overflow_text import plain
-from proxy.upstream.overflow_vetoes import HARD, HARD_CODE, OTHER_PARAM, SOFT_CODE, about_another_size
+from proxy.upstream.overflow_vetoes import about_another_size, asks_for_something_else, vetoed
 from proxy.upstream.unwrap import unwrap, unwrap_event
 
 MAX_MESSAGE = 2000  # characters kept of the upstream's own message
@@ -85,20 +86,21 @@ def classify_event(data: bytes) -> Overflow | None:
 def _judge(complaint: Complaint, status: int, estimate: int | None = None) -> Overflow | None:
     codes = [_NOT_WORD.sub("", code.lower()) for code in complaint.codes]
     texts = [plain(text) for text in complaint.texts]
-    if any(map(HARD_CODE.search, codes)) or any(map(HARD.search, texts)):
-        return None
     coded = any(map(STRONG_CODE.match, codes))
-    if not coded and (any(map(SOFT_CODE.search, codes)) or any(map(OTHER_PARAM.match, complaint.params))):
+    if not coded and (vetoed(codes, complaint.params) or asks_for_something_else(". ".join(texts))):
         return None
-    weak = any(map(WEAK_CODE.match, codes))
-    for original, text in zip(complaint.texts, texts, strict=True):
-        found = FAMILIES.search(text)
-        if found and not about_another_size(text):
-            got = figures(text, complaint.codes)
-            if not coded and _doubted(got, status, found.start(), estimate):
-                return None
-            return _overflow(complaint, original, got, "code" if coded else "text")
-    if coded or (weak and not any(map(about_another_size, texts))):
+    said = [
+        (original, figures(text, complaint.codes), found.start())
+        for original, text in zip(complaint.texts, texts, strict=True)
+        if (found := FAMILIES.search(text)) and not about_another_size(text)
+    ]
+    if said:
+        original, got, position = max(said, key=lambda one: (one[1].limit is not None) + (one[1].actual is not None))
+        if not coded and _doubted(got, status, position, estimate):
+            return None
+        return _overflow(complaint, original, got, "code" if coded else "text")
+    weak = any(map(WEAK_CODE.match, codes)) and not any(map(about_another_size, texts))
+    if coded or weak:
         original = max(complaint.texts, key=len, default="")
         return _overflow(complaint, original, figures(plain(original), complaint.codes), "code")
     return None

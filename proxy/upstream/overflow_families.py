@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 
 from proxy.upstream.overflow_text import any_of
-from proxy.upstream.overflow_vetoes import NO_ROOM
 
 # Codes, without case and signs. An upstream that says "context" or "prompt" in a code means it.
 STRONG_CODE = re.compile(
-    r"^(?!.*(?:image|audio|file|rate|quota|output|completion|deadline|string|array))"
-    r"(?:.*(?:context|prompt|input).*(?:exceed|overflow|toolong|toolarge|limitreached|overlimit)"
+    r"^(?!.*(?:image|audio|file|rate|quota|minute|daily|output|completion|deadline|string|array))"
+    r"(?:.*(?:context|prompt|input).*(?:exceed|overflow|toolong|toolarge|full|limitreached|overlimit)"
+    r"|.*(?:conversation|message)(?:toolong|lengthexceed)"
     r"|.*exceed\w*(?:context|prompt)|.*outofcontext|1261$|336103$)"  # Zhipu, Baidu
 )
 # These also stand beside other sizes: the sentence may overrule them.
@@ -28,7 +28,7 @@ NEAR, FAR = _GAP % 30, _GAP % 70
 CONTEXT = (
     r"(?:\bcontext(?:ual)?[ _-]?(?:length|window|size|limit|budget|capacity|space)s?"
     r"|\bn_ctx\w*|\bmax_model_len\w*|\bmax_(?:seq|sequence|context|input|prompt|total)\w*"
-    r"|\b(?:tokens?|input|prompt) limit|\b(?:model|attention) window"
+    r"|\bmax tokens of \d+|\b(?:tokens?|input|prompt) limit|\b(?:model|attention) window"
     r"|\bmax(?:imum)?(?: \w+){0,3}? (?:context|sequence|prompt|input|model|message)(?: \w+)?)"
 )
 EXCESS = (
@@ -47,6 +47,9 @@ MEASURE = (
 _TOO = r"too (?:long|large|big)\b"
 _MUST = r"\b(?:must|should|can|may|cannot)\b"
 _LESS = r"(?:less|fewer|at most|no more|exceed|<|between|within|\[)"
+
+# max_tokens is what is left of the window: below zero, the prompt is longer than the window.
+NO_ROOM = r"max_(?:completion_)?tokens\b[^.]{0,30}[ (]-(?:[2-9]|\d\d)"
 
 _ENGLISH = (
     rf"{CONTEXT}{NEAR}{EXCESS}",  # context length exceeded; token limit exceeded

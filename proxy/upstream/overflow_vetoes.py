@@ -1,8 +1,8 @@
 """What only looks like an overflow.
 
 Hard: waiting, paying, other words or other credentials help, a shorter prompt does not. Soft: the sentence is
-about something else that has a size (the output, bytes, images, one field, a batch); a typed code that speaks
-of the context overrules it.
+about something else that has a size (the output, bytes, images, one field, a batch). Both are looked for in the
+cause (`overflow_cause`), not in the advice behind it.
 
 Patterns run over `plain` text. An overflow that is missed costs a retry by hand; a rate limit taken for one
 costs the user's history: in doubt, a veto.
@@ -11,7 +11,10 @@ costs the user's history: in doubt, a veto.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from proxy.upstream.overflow_cause import cause
+from proxy.upstream.overflow_families import NO_ROOM
 from proxy.upstream.overflow_text import any_of
 
 HARD_CODE = any_of(
@@ -38,7 +41,7 @@ HARD = any_of(
     r"try(?:ing)? again (?:in|after|later)|retry (?:in|after|later)|(?:please|and|then) wait\b|wait before",
     r"overloaded|resource (?:has been )?exhausted|temporarily unavailable",
     r"\bcredits?\b|\bbilling\b|\bbalance\b|\bpayment|\bafford\b|insufficient (?:funds|usd)|spending",
-    r"\bsubscription|\b(?:current|your|free|trial) (?:\w+ )?plan\b|upgrade (?:to a|your)|extra usage",
+    r"\bsubscription|\b(?:current|your|free|trial) (?:\w+ )?plans?\b|upgrade (?:to a|your)|extra usage",
     r"trial key|\bapi[ _-]?key\b",
     r"timed? ?out|\bdeadline\b|took too long",
     r"content[ _-]?(?:filter|management|policy|moderation)|\bmoderation|\bflagged|inappropriate",
@@ -49,12 +52,14 @@ HARD = any_of(
 )
 
 _OUTPUT = any_of(
-    r"max[ _]?(?:new|output|completion)?[ _]?tokens?\b|maxoutputtokens|maximum (?:output )?tokens",
+    r"max[ _]?(?:new|output|completion)?[ _]?tokens?\b(?! of \d+ exceeded)|maxoutputtokens|maximum (?:output )?tokens",
     r"output[ _]tokens?|completion tokens?|(?:output|generation|completion) length|max_length",
     r"(?:reasoning|thinking) (?:tokens?|budget)|budget_tokens",
     r"\b(?:response|output|generat\w+)(?: text)? (?:exceed|is too|too)",
     r"输出(?:长度|内容|token)|生成长度|出力トークン|출력",
 )
+# What `max_tokens` may be is told, whatever is said of the window beside it.
+_OUTPUT_CAP = re.compile(r"max_\w*tokens (?:must|should|can|may|cannot) [^.]{0,40}?\d")
 # The prompt is spoken of before the output is: both together are too long.
 _PROMPT_BEFORE = any_of(
     r"\b(?:prompts?|inputs?|messages?|conversation|context|history|tokens in|request has)\b", "输入|上下文"
@@ -66,8 +71,6 @@ _PROMPT_COUNTED = any_of(
     r"\b(?:input|prompt|inputs) tokens?\b|in the messages|your (?:prompt|messages)",
     r"tokens in (?:the |your )?(?:context|prompt)",
 )
-# max_tokens is what is left of the window: below zero, the prompt is longer than the window (vLLM).
-NO_ROOM = r"max_(?:completion_)?tokens must be at least 1\W+got -(?:[2-9]|\d\d)"
 _NO_ROOM = re.compile(NO_ROOM)
 
 _IN_TOKENS = any_of(
@@ -83,7 +86,7 @@ _MEDIA = re.compile(r"\b(?:images?|pixels?|pdf|pages?|audio|video|dimensions?|re
 _OTHER = any_of(
     r"string (?:too long|should have|length)|array too long|expected (?:an?|one of) ",
     r"input should be (?:a |an |less|greater)|field required|extra inputs|\bschema\b|valid json",
-    r"tool_use|tool_call|tool call id|jinja|template|unsupported parameter|unknown parameter",
+    r"tool_use|tool_call|tool call id|jinja|unsupported parameter|unknown parameter",
     r"batch[ _]size|too small|\btemperature\b|\btop_p\b|decimal|bufio",
     r"logit_bias|stop sequence|\b(?:api|access|auth\w*|jwt|session|bearer|refresh) tokens?\b",
     r"failed to load|not found|does not exist",
@@ -93,13 +96,26 @@ _OTHER = any_of(
 )
 
 
+def vetoed(codes: Iterable[str], params: Iterable[str]) -> bool:
+    """Whether a typed code (without case and signs) or a blamed parameter says that it is something else."""
+    return any(HARD_CODE.search(code) or SOFT_CODE.search(code) for code in codes) or any(
+        map(OTHER_PARAM.match, params)
+    )
+
+
+def asks_for_something_else(text: str) -> bool:
+    """The hard veto: whether the cause is one that waiting, paying or other words or credentials help against."""
+    return HARD.search(cause(text)) is not None
+
+
 def about_another_size(text: str) -> bool:
-    """The soft veto: whether the sentence is about a size that is not the conversation's in tokens."""
+    """The soft veto: whether the cause is a size that is not the conversation's in tokens."""
+    text = cause(text)
     if _OTHER.search(text):
         return True
     if (_BYTES.search(text) or _MEDIA.search(text)) and not _IN_TOKENS.search(text):
         return True
     output = _OUTPUT.search(text)
-    if output is None or _NO_ROOM.search(text):
+    if output is None or _NO_ROOM.search(text) or _PROMPT_BEFORE.search(text[: output.start()]):
         return False
-    return not (_PROMPT_BEFORE.search(text[: output.start()]) or _PROMPT_COUNTED.search(text))
+    return bool(_OUTPUT_CAP.search(text)) or not _PROMPT_COUNTED.search(text)

@@ -105,6 +105,31 @@ def test_typed_code_alone_is_enough_in_any_status() -> None:
         assert (overflow.evidence, overflow.message) == ("code", "refused")
 
 
+def test_what_is_said_beside_a_typed_code_does_not_undo_it() -> None:
+    for text in ("Try again later.", "Check your quota.", "Contact support with your API key.", "Upgrade your plan."):
+        for beside in ({"message": text}, {"message": "refused", "hint": text, "type": "rate_limit_error"}):
+            assert classify(400, as_bytes({"error": {"code": "context_length_exceeded", **beside}})) is not None
+
+
+def test_advice_in_a_field_of_its_own_does_not_undo_the_cause() -> None:
+    cause, advice = "prompt is too long: 9120 tokens > 8192 maximum", "please try again later"
+    assert classify(400, as_bytes({"error": {"message": cause, "hint": advice}})) is not None
+    assert classify(400, as_bytes({"error": {"message": advice, "hint": cause}})) is None
+
+
+def test_of_several_sentences_the_one_with_the_numbers_is_taken() -> None:
+    raw = '{"error": {"message": "prompt is too long: 213462 tokens > 200000 maximum"}}'
+    got = classified(f"litellm.ContextWindowExceededError: AnthropicError - b'{raw}'\nmodel=claude. fallbacks=None")
+    assert got is not None
+    assert (got.limit, got.actual) == (200000, 213462)
+
+
+def test_max_tokens_alone_beyond_the_window_counts_no_input() -> None:
+    got = classified("The requested max_tokens 200000 exceeds the model's context window of 131072 tokens")
+    assert got is not None
+    assert (got.limit, got.output_tokens, got.calibrates) == (131072, 200000, None)
+
+
 def test_weak_code_is_overruled_by_a_sentence_about_the_output() -> None:
     text = "too many tokens: max tokens must be less than or equal to 4096, the maximum output length"
     assert classify(400, as_bytes({"error_type": "TOO_MANY_TOKENS", "message": text})) is None

@@ -32,7 +32,9 @@ def test_other_sentences(text: str) -> None:
 
 STRONG = ["contextlengthexceeded", "exceedcontextsizeerror", "contextwindowexceedederror", "prompttoolong", "1261"]
 STRONG += ["modelmaxprompttokensexceeded", "outofcontexterror", "maxcontextlengthexceeded", "inputtokensexceeded"]
+STRONG += ["contextexceeded", "contextwindowfull", "messagelengthexceedslimit", "conversationtoolong"]
 NEITHER = ["ratelimitexceeded", "invalidrequesterror", "contextdeadlineexceeded", "inputimagetoolarge", "2013", "12610"]
+NEITHER += ["inputtokensperminuteexceeded", "messagesizetoolarge", "maxmessagesexceeded"]
 NEITHER += ["requesttoolarge", "outputlengthexceeded", "stringabovemaxlength", "modelnotfound", "badrequest", "400"]
 
 

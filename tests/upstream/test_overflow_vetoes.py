@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.upstream.overflow_text import plain
-from proxy.upstream.overflow_vetoes import HARD, HARD_CODE, OTHER_PARAM, SOFT_CODE, about_another_size
+from proxy.upstream.overflow_vetoes import about_another_size, asks_for_something_else, vetoed
 from tests.upstream.overflow_samples import OVERFLOWS
 
 HELPED_BY_WAITING_OR_PAYING = [
@@ -44,7 +44,7 @@ ABOUT_THE_PROMPT = [
 
 @pytest.mark.parametrize("text", HELPED_BY_WAITING_OR_PAYING)
 def test_hard(text: str) -> None:
-    assert HARD.search(plain(text))
+    assert asks_for_something_else(plain(text))
 
 
 @pytest.mark.parametrize("text", ABOUT_ANOTHER_SIZE)
@@ -55,19 +55,18 @@ def test_about_another_size(text: str) -> None:
 @pytest.mark.parametrize("text", ABOUT_THE_PROMPT + [text for text, _, _ in OVERFLOWS])
 def test_about_the_prompt(text: str) -> None:
     assert not about_another_size(plain(text))
-    assert not HARD.search(plain(text))
+    assert not asks_for_something_else(plain(text))
 
 
-@pytest.mark.parametrize("code", ["ratelimitexceeded", "insufficientquota", "overloadederror", "contentfilter"])
-def test_hard_codes(code: str) -> None:
-    assert HARD_CODE.search(code)
+CODES = ["ratelimitexceeded", "insufficientquota", "overloadederror", "contentfilter"]
+CODES += ["decimalabovemaxvalue", "stringabovemaxlength", "unsupportedparameter"]
 
 
-@pytest.mark.parametrize("code", ["decimalabovemaxvalue", "stringabovemaxlength", "unsupportedparameter"])
-def test_soft_codes(code: str) -> None:
-    assert SOFT_CODE.search(code)
+@pytest.mark.parametrize("code", CODES)
+def test_codes(code: str) -> None:
+    assert vetoed([code], [])
 
 
 @pytest.mark.parametrize(("param", "other"), [("temperature", True), ("tools[0].name", True), ("messages", False)])
 def test_params(param: str, other: bool) -> None:
-    assert bool(OTHER_PARAM.match(param)) == other
+    assert vetoed([], [param]) == other
