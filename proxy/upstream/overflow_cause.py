@@ -3,7 +3,7 @@
 An error names first what is wrong, then what may help: try again later, write to us, larger plans have larger
 windows, more images are more tokens. The advice must not undo the cause. Only a cause beyond doubt ends the
 reading: "the prompt is too long" can mean nothing else, while "too many tokens" may still become "per minute",
-and "too large" a number of bytes.
+"too large" a number of bytes, and "prompt limit" one of prompts.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from proxy.upstream.overflow_text import WORD
 
 MOST = 4  # doubtful clauses passed over: an error names its kind at its start
 _CLAUSE_END = re.compile(rf"[.!?;,](?![{WORD}])|[。、]")  # neither in 1.5 nor in [1,30720]
-_DOUBTFUL = re.compile(r"\btokens?\b|\brequests?\b|\blarge|\bbig|\bsize|トークン|토큰|токен")
+_DOUBTFUL = re.compile(r"\btokens?\b|\brequests?\b|\blimit|\bnumber of|\blarge|\bbig|\bsize|トークン|토큰|токен")
 _CERTAIN = re.compile(
-    r"context|window|length|model_len|\blong|\btoken count|\bsupports?\b|\bprompts?\b(?! tokens)|\bconversation"
-    r"|\bhistory|上下文|长|コンテキスト|長|컨텍스트|контекст"
+    r"context|window|length|model_len|\blong|\btoken count|\bsupports?\b"
+    r"|\b(?:prompt|conversation|history)\b(?! tokens| limit)|上下文|长|コンテキスト|長|컨텍스트|контекст"
 )
 
 

@@ -20,6 +20,8 @@ CAUSES = [
     ("token limit exceeded: 33001 > 32768. wait", "token limit exceeded: 33001 > 32768. wait"),
     ("prompt tokens limit exceeded. add credits", "prompt tokens limit exceeded. add credits"),
     ("input is too large to process. raise the batch size", "input is too large to process. raise the batch size"),
+    ("prompt limit exceeded, upgrade your plan", "prompt limit exceeded, upgrade your plan"),
+    ("the maximum number of prompts exceeded. wait", "the maximum number of prompts exceeded. wait"),
     ("the model does not exist. see below", "the model does not exist. see below"),
 ]
 
