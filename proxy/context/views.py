@@ -243,8 +243,7 @@ class Memo:
         self._young[key] = value
 
     def view(self, raw: bytes | Raw) -> View:
-        key = digest(raw)
-        found: View | None = self.get(key)
+        found: View | None = self.get(digest(raw))
         if found is None:
             found = view(raw)
             self.put(found.digest, found)
