@@ -28,6 +28,8 @@ def cause(text: str) -> str:
     prompt does not fit, or all of it."""
     for found in islice(FAMILIES.finditer(text), MOST):
         ends = _CLAUSE_END.search(text, found.end())
+        if ends and ends.group() == "?":
+            continue  # a question states nothing
         told = text[: ends.start() if ends else None]
         clause = told[max(told.rfind(sign, 0, found.start()) for sign in (". ", ", ", "; ", "。")) + 1 :]
         if _CERTAIN.search(clause) or not _DOUBTFUL.search(clause):

@@ -22,6 +22,7 @@ CAUSES = [
     ("input is too large to process. raise the batch size", "input is too large to process. raise the batch size"),
     ("prompt limit exceeded, upgrade your plan", "prompt limit exceeded, upgrade your plan"),
     ("the maximum number of prompts exceeded. wait", "the maximum number of prompts exceeded. wait"),
+    ("prompt is too long? no: field required", "prompt is too long? no: field required"),
     ("the model does not exist. see below", "the model does not exist. see below"),
 ]
 
