@@ -2,7 +2,8 @@
 `context_management` asks for.
 
 That field speaks Anthropic's vocabulary of context editing (`clear_tool_uses_20250919`), defaults included:
-trigger at 100,000 input tokens, keep 3 tool uses.
+trigger at 100,000 input tokens, keep 3 tool uses. A field that is null counts as left out: clients made from a
+typed model of it write every field.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ class _Amount(msgspec.Struct, frozen=True):
     type: Literal["input_tokens", "tool_uses"]
 
 
+_TRIGGER, _KEEP = _Amount(100_000, "input_tokens"), _Amount(3, "tool_uses")
+
+
 class _ClearToolUses(msgspec.Struct, forbid_unknown_fields=True):
     type: Literal["clear_tool_uses_20250919"]
-    trigger: _Amount = _Amount(100_000, "input_tokens")
-    keep: _Amount = _Amount(3, "tool_uses")
+    trigger: _Amount | None = None
+    keep: _Amount | None = None
     clear_at_least: _Amount | None = None
-    exclude_tools: tuple[str, ...] = ()
-    clear_tool_inputs: bool | tuple[str, ...] = False
+    exclude_tools: tuple[str, ...] | None = None
+    clear_tool_inputs: bool | tuple[str, ...] | None = None
 
 
 class _Management(msgspec.Struct):
@@ -102,15 +106,16 @@ def managed(policy: Policy, raw: Raw) -> Policy:
             f"context_management: {error}. The edit known here is {CLEAR_TOOL_USES}.", param="context_management"
         ) from error
     for edit in edits:
-        by_tokens = edit.trigger.type == "input_tokens"
+        trigger, keep = edit.trigger or _TRIGGER, edit.keep or _KEEP
+        by_tokens = trigger.type == "input_tokens"
         policy = msgspec.structs.replace(
             policy,
             managed=True,
-            trigger_tokens=max(1, edit.trigger.value) if by_tokens else None,
-            trigger_tool_uses=None if by_tokens else max(0, edit.trigger.value),
-            keep_tool_uses=max(0, edit.keep.value),
+            trigger_tokens=max(1, trigger.value) if by_tokens else None,
+            trigger_tool_uses=None if by_tokens else max(0, trigger.value),
+            keep_tool_uses=max(0, keep.value),
             clear_at_least=max(0, edit.clear_at_least.value) if edit.clear_at_least else 0,
-            exclude_tools=edit.exclude_tools,
-            clear_inputs=edit.clear_tool_inputs,
+            exclude_tools=edit.exclude_tools or (),
+            clear_inputs=edit.clear_tool_inputs or False,
         )
     return policy

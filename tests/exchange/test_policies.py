@@ -92,6 +92,11 @@ ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"exclude_tools": ["bash"]}, {"exclude_tools": ("bash",)}),
     ({"clear_tool_inputs": True}, {"clear_inputs": True}),
     ({"clear_tool_inputs": ["bash"]}, {"clear_inputs": ("bash",)}),
+    (dict.fromkeys(("trigger", "keep")), {"trigger_tokens": 100_000, "trigger_tool_uses": None, "keep_tool_uses": 3}),
+    (
+        dict.fromkeys(("clear_at_least", "exclude_tools", "clear_tool_inputs")),
+        {"clear_at_least": 0, "exclude_tools": (), "clear_inputs": False},
+    ),
 ]
 
 
