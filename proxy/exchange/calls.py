@@ -193,24 +193,37 @@ class _Message(msgspec.Struct):
 class _Choice(msgspec.Struct):
     message: _Message
     finish_reason: str | None = None
+    error: Any = None
 
 
 class _Answer(msgspec.Struct):
     choices: list[_Choice]
+    error: Any = None
 
 
 def _said(content: str | list[Any] | None) -> str:
     """The text of an answer; some models that think answer in parts, of which the thoughts are no text."""
     if isinstance(content, list):
         return "".join(filter(None, map(text_of, content)))
-    return content or ""
+    return _answered(content or "")
+
+
+def _answered(text: str) -> str:
+    """What follows the thoughts that some servers leave in the text of an answer: between marks, or before the closing
+    one alone where the chat template wrote the opening one. Nothing, where they never end."""
+    thought, closed, answer = text.partition("</think>")
+    opened = thought.lstrip().startswith("<think>")
+    return answer if opened or (closed and "<think>" not in thought) else text
 
 
 def _completion(raw: bytes) -> Completion:
     try:
-        choice = msgspec.json.decode(raw, type=_Answer).choices[0]
+        told = msgspec.json.decode(raw, type=_Answer)
+        choice = told.choices[0]
     except (msgspec.DecodeError, IndexError) as error:
         raise UpstreamError("the summary model's answer is no completion") from error
+    if told.error or choice.error:
+        raise UpstreamError("the summary model's answer holds an error")
     usage = usage_of(raw)
     return Completion(
         text=_said(choice.message.content),

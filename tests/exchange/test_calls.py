@@ -207,10 +207,15 @@ ANSWERS: list[tuple[dict[str, Any], Completion]] = [
     (completion(), Completion("")),
     (completion(content="s", tool_calls=[]), Completion("s")),
     (completion(content=[{"type": "thinking", "thinking": "t"}, {"type": "text", "text": "s"}]), Completion("s")),
+    (completion(content="<think>\nI see.\n</think>s"), Completion("s")),
+    (completion(content="I see.\n</think>s"), Completion("s")),
+    (completion(content=" <think>I see, and see, and"), Completion("")),
+    (completion(content="s, and `<think>x</think>` in a text"), Completion("s, and `<think>x</think>` in a text")),
     (completion(content=None, tool_calls=[{"id": "x"}]), Completion("", has_tool_call=True)),
     ({"choices": [{"message": {"content": "s"}, "finish_reason": "length"}]}, Completion("s", "length")),
     ({"choices": [{"message": {"content": "s"}}]}, Completion("s", None)),
     ({"usage": {"total_tokens": 9}, **completion(content="s")}, Completion("s")),
+    ({"error": None, **completion(content="s")}, Completion("s")),
 ]
 
 
@@ -226,6 +231,12 @@ NONE: list[tuple[str, Script, type[UpstreamError]]] = [
     ("no choice", json_reply({"choices": []}), UpstreamError),
     ("no JSON", reply(200, b"<html>"), UpstreamError),
     ("another shape", json_reply({"choices": [{"message": {"content": 7}}]}), UpstreamError),
+    ("an error beside a text", json_reply({"error": {"message": "no"}, **completion(content="s")}), UpstreamError),
+    (
+        "an error in its choice",
+        json_reply({"choices": [{"message": {"content": "s"}, "error": {"code": 502}}]}),
+        UpstreamError,
+    ),
     ("a stream", sse_reply(b"{}"), UpstreamError),
     ("nobody there", [CLOSE], UpstreamUnreachable),
 ]
