@@ -8,6 +8,7 @@ is begun without it; an overflow that comes after that, or later, becomes our on
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
@@ -24,6 +25,8 @@ from proxy.telemetry import Usage
 from proxy.upstream.answer import Answer
 from proxy.upstream.headers import to_client
 from proxy.upstream.overflow import Overflow, classify, classify_event
+from proxy.upstream.overflow_text import plain
+from proxy.upstream.overflow_vetoes import HARD
 from proxy.upstream.unwrap import unwrap_event
 from proxy.wire import problem, sse
 from proxy.wire.encoding import Decoder, decode_body, decoder
@@ -32,24 +35,22 @@ from proxy.wire.usage import usage_of
 _STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
+# How an event stream begins that is labelled as something else (JSON cannot), and the bytes that it takes to see it.
+_EVENTS, _EVENTS_HEAD = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*(?:data|event|id|retry)?:"), 9
 _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """An answer and what its beginning says. `body` is the whole of it, where it was read whole; `silent`: a stream
-    of which nothing has come yet."""
+    of which nothing has come yet; `too_many_bytes`: the request's body was too large, whatever its tokens."""
 
     answer: Answer
     overflow: Overflow | None = None
     body: bytes | None = None
     stream: bool = False
     silent: bool = False
+    too_many_bytes: bool = False
     encoding: str = ""
-
-    @property
-    def too_many_bytes(self) -> bool:
-        """The body was too large, whatever its tokens."""
-        return self.answer.status == 413 and self.overflow is None
 
 
 async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
@@ -61,8 +62,10 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
         raw = await answer.read(ERROR_LIMIT)
         text = readable(raw, encoding, ERROR_LIMIT)
         found = classify(answer.status, text) if text or not raw else None  # what cannot be read is not empty
-        return Verdict(answer, found, raw if answer.complete else None, encoding=encoding)
-    if kind.startswith("text/event-stream"):
+        heavy = answer.status == 413 and found is None and not _asks_to_wait(text)
+        body = raw if answer.complete else None
+        return Verdict(answer, found, body, too_many_bytes=heavy, encoding=encoding)
+    if kind.startswith("text/event-stream") or (not encoding and _EVENTS.match(await answer.read(_EVENTS_HEAD))):
         beginning = _Beginning(answer, encoding, patience_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s or None):
@@ -110,6 +113,11 @@ class _Beginning:
         return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
 
 
+def _asks_to_wait(text: bytes) -> bool:
+    """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once are no answer to them."""
+    return bool(HARD.search(plain(text[:_HEAD_LIMIT].decode("utf-8", "replace"))))
+
+
 def readable(raw: bytes, encoding: str, limit: int) -> bytes:
     """The decoded bytes, or none when they cannot be read: what only watches must not fail an answer."""
     try:
@@ -148,7 +156,8 @@ class Relay:
         self._settings = settings
         self._late: Overflow | None = None
         request = shaping.request if shaping else None
-        self._tells_edits = request is not None and is_ours(request.context_management)
+        observed = notes.outcome == "observed"  # then nothing was applied
+        self._tells_edits = request is not None and not observed and is_ours(request.context_management)
         self._tap = sse.Tap()
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
 
@@ -207,6 +216,7 @@ class Relay:
         await self._down.end()
 
     async def _stream(self) -> None:
+        self._notes.stream = True  # also where the client's words for it were not understood here
         await self._start()
         encoded = bool(self._verdict.encoding)  # what is compressed we cannot speak into
         pulse = Pulse(self._down, 0 if encoded else self._settings.keepalive_s)

@@ -12,7 +12,7 @@ import pytest
 from proxy.context.texts import PLACEHOLDER
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.running import running
-from tests.scripted import CLOSE, STALL, ScriptedUpstream, json_reply, reply, sse_reply
+from tests.scripted import CLOSE, STALL, Script, ScriptedUpstream, json_reply, reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -269,6 +269,17 @@ async def test_bypass_observe_profiles_and_their_errors() -> None:
     assert "truncated=0" not in profiled.headers["x-trimtab-edits"]
     assert wrong.status == 400
     assert "replan" in wrong.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("script", [json_reply(COMPLETION), sse_reply(b'{"id":"c","choices":[]}')])
+async def test_what_was_only_observed_is_not_told_as_applied(script: Script) -> None:
+    edits = [{"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 1}}]
+    body = {"model": "m", "messages": agent_run(4), "context_management": {"edits": edits}}
+    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        observed = await post(proxy.url, body, x_trimtab_observe="true")
+        applied = await post(proxy.url, body)
+    assert "cleared=0" not in observed.headers["x-trimtab-edits"]
+    assert [b"applied_edits" in answer.body for answer in (observed, applied)] == [False, True]
 
 
 async def test_other_paths_and_methods_pass_through() -> None:

@@ -69,6 +69,10 @@ VERDICTS: list[tuple[str, Script, bool, bool, bool]] = [
     ("an answer", json_reply(ANSWER), False, True, False),
     ("an answer larger than is held", reply(200, b"x" * (WHOLE_LIMIT + 4_000_000)), False, False, False),
     ("a stream", sse_reply(EVENT), False, False, True),
+    ("a stream labelled as text", reply(200, b"data: {}\n\n", [(b"content-type", b"text/plain")]), False, False, True),
+    ("a stream labelled as nothing", reply(200, b"\n: hello\n\n"), False, False, True),
+    ("a stream that is cut small", reply(200, b"event: x\ndata: {}\n\n", split=1), False, False, True),
+    ("JSON after empty lines", reply(200, b"\n\n\n\n\n\n\n\n\n\n" + msgspec.json.encode(ANSWER)), False, True, False),
     ("nothing", reply(204), False, True, False),
 ]
 
@@ -79,6 +83,26 @@ async def test_an_answer_is_judged_by_its_beginning(
 ) -> None:
     async with inspected(script) as verdict:
         assert (verdict.overflow is not None, verdict.body is not None, verdict.stream) == (overflow, whole, stream)
+
+
+WAIT = (
+    "Request too large for model m on tokens per minute (TPM): Limit 6000, Requested 14810, reduce your message size."
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "heavy"),
+    [
+        (reply(413, b"<html>413 Request Entity Too Large</html>"), True),
+        (json_reply({"error": {"message": "Payload Too Large"}}, 413), True),
+        (json_reply({"error": {"message": WAIT, "code": "rate_limit_exceeded"}}, 413), False),
+        (json_reply(OVERFLOW, 413), False),
+        (json_reply({"error": {"message": "Payload Too Large"}}, 400), False),
+    ],
+)
+async def test_too_many_bytes_is_neither_too_many_tokens_nor_too_many_a_minute(script: Script, heavy: bool) -> None:
+    async with inspected(script) as verdict:
+        assert verdict.too_many_bytes is heavy
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "nonsense", "identity"])

@@ -166,6 +166,28 @@ async def test_a_stream_that_fails_ends_in_a_clear_error_and_never_as_if_whole(b
     assert len(upstream.requests) == 1
 
 
+LABELS = {
+    "text": b"content-type: text/plain; charset=utf-8\r\n",
+    "bytes": b"content-type: application/octet-stream\r\n",
+    "JSON": b"content-type: application/json\r\n",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+async def test_a_stream_under_another_label_comes_as_it_is_and_ends_as_clearly(label: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\n" + label + b"transfer-encoding: chunked\r\n\r\n"
+    whole = [head, chunk(EVENTS[:1]), chunk(EVENTS[1:]), END]
+    broken = [head, FIRST, Pause(0.05), RESET]
+    async with ScriptedUpstream(whole, broken) as upstream, running(upstream.base_url) as proxy:
+        answers = [await post(proxy.url, ASKED) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert answers[0].body == EVENTS
+    head, _, last = answers[1].body.strip().rpartition(b"data: ")
+    assert head == b"data: " + TOKEN + b"\n\n"
+    assert msgspec.json.decode(last)["error"]["code"] == GONE
+
+
 async def test_a_compressed_stream_that_breaks_is_not_ended_as_if_whole() -> None:
     packer = zlib.compressobj(wbits=31)
     half = packer.compress(EVENTS) + packer.flush(zlib.Z_SYNC_FLUSH)
@@ -296,6 +318,15 @@ async def test_an_overflow_after_the_first_token_is_our_clear_error_as_the_last_
     assert (line["outcome"], line["overflow"], line["level"]) == ("refused", True, "info")
     assert again.status == 200
     assert len(upstream.requests[1].body) < len(upstream.requests[0].body) * 0.8  # it was learned from
+
+
+@pytest.mark.parametrize("asked", [1, "true", None])
+async def test_a_stream_asked_for_in_words_not_read_here_ends_as_clearly(asked: object) -> None:
+    script = [BEGUN, chunk(ROLE), Pause(0.05), chunk(TOO_LONG), END]
+    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, {**LONG, "stream": asked})
+    last = msgspec.json.decode(answer.body.strip().rpartition(b"data: ")[2])
+    assert last["error"]["code"] == "context_length_exceeded"
 
 
 async def test_an_overflow_already_half_relayed_passes_as_the_upstream_wrote_it() -> None:
