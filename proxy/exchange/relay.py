@@ -58,6 +58,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     seconds (0: as long as its first bytes take). Raises what the answer raises."""
     fields = {name.lower(): value for name, value in answer.headers}
     kind, encoding = (_value(fields, name) for name in (b"content-type", b"content-encoding"))
+    encoding = "" if encoding == "identity" else encoding
     if answer.status >= 400:
         raw = await answer.read(ERROR_LIMIT)
         text = readable(raw, encoding, ERROR_LIMIT)

@@ -20,7 +20,7 @@ from proxy.upstream.client import Client
 from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.requests import Kept, shaping
-from tests.scripted import CLOSE, Script, ScriptedUpstream, chunk, json_reply, reply, sse_reply
+from tests.scripted import CLOSE, Headers, Script, ScriptedUpstream, chunk, json_reply, reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -214,8 +214,9 @@ async def test_a_usage_only_we_asked_for_is_read_and_taken_out(split: int) -> No
 MANAGED = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
 
 
-async def test_edits_the_client_asked_about_stand_in_the_answer() -> None:
-    down, _ = await relayed(json_reply(ANSWER), shaping(chat(1), **MANAGED))
+@pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"identity")]], ids=["plain", "said to be plain"])
+async def test_edits_the_client_asked_about_stand_in_the_answer(headers: Headers) -> None:
+    down, _ = await relayed(json_reply(ANSWER, headers=headers), shaping(chat(1), **MANAGED))
     told = msgspec.json.decode(down.body)
     assert told.pop("context_management") == {"applied_edits": []}
     assert told == ANSWER
@@ -247,8 +248,9 @@ async def test_in_a_stream_they_come_last_once_in_a_chunk_like_the_others(done: 
     assert told == {"id": "c", "choices": [], "context_management": {"applied_edits": []}}
 
 
-async def test_a_stream_that_breaks_off_ends_in_an_error_event() -> None:
-    down, notes = await relayed(sse_reply(EVENT, CLOSE), shaping(chat(1)))
+@pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"Identity")]], ids=["plain", "said to be plain"])
+async def test_a_stream_that_breaks_off_ends_in_an_error_event(headers: Headers) -> None:
+    down, notes = await relayed(sse_reply(EVENT, CLOSE, headers=headers), shaping(chat(1)))
     head, _, last = down.body.strip().rpartition(b"data: ")
     assert head.startswith(events(EVENT))
     assert msgspec.json.decode(last)["error"]["code"] == "upstream_unreachable"
