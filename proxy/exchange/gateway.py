@@ -40,6 +40,7 @@ from proxy.wire import problem
 from proxy.wire.chat import Unreadable
 
 PLAN = "/v1/context/plan"
+USAGE_FIELDS = (b"stream_options", b"include_usage")  # how a stream is asked for its usage
 _SHUTS_DOWN = "is shutting down"
 
 
@@ -57,6 +58,7 @@ class Gateway:
         self._calls, self._decider, self._telemetry = calls, decider, telemetry
         self._access, self._compaction = access, compaction
         self._after: set[asyncio.Task[bool]] = set()
+        self._untold: set[str] = set()  # upstreams that know no way of asking a stream for its usage
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
         """Answer one request. Raises nothing but CancelledError, when the client has gone."""
@@ -204,9 +206,24 @@ class Gateway:
         return overflow
 
     async def _send(self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, notes: Notes) -> Verdict:
-        """Fetch the summary the plan asks for, apply the plan, call the upstream."""
+        """Fetch the summary the plan asks for, apply the plan, call the upstream. One that refuses to be asked for a
+        stream's usage is called as the client would have, and not asked again."""
         summary = await self._summary(shaping, incoming, notes)
-        notes.asked_usage = self._decider.asks_usage(upstream, shaping)
+        notes.asked_usage = upstream.name not in self._untold and self._decider.asks_usage(upstream, shaping)
+        verdict = await self._call(upstream, incoming, shaping, summary, notes)
+        if not notes.asked_usage or not verdict.blames(USAGE_FIELDS):
+            return verdict
+        await verdict.answer.aclose()
+        notes.asked_usage = False
+        verdict = await self._call(upstream, incoming, shaping, summary, notes)
+        if verdict.answer.status < 400:
+            self._untold.add(upstream.name)
+        return verdict
+
+    async def _call(
+        self, upstream: UpstreamSettings, incoming: Incoming, shaping: Shaping, summary: str | None, notes: Notes
+    ) -> Verdict:
+        """Apply the plan and call the upstream. A bug in applying is logged, and the client's own bytes go on."""
         role = summary_role(upstream, shaping.request.model)
         try:
             body = outgoing(shaping, summary, role, ask_usage=notes.asked_usage)

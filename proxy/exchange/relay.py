@@ -52,6 +52,13 @@ class Verdict(msgspec.Struct, frozen=True):
     too_many_bytes: bool = False
     encoding: str = ""
 
+    def blames(self, fields: Iterable[bytes]) -> bool:
+        """Whether the request was refused, and one of these fields named in the reason."""
+        if not 400 <= self.answer.status < 500 or self.overflow is not None:
+            return False
+        text = readable(self.body or b"", self.encoding, ERROR_LIMIT)
+        return any(field in text for field in fields)
+
 
 async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     """Read as much of an answer as it takes to know whether it is an overflow, of a stream for at most `patience_s`

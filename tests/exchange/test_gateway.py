@@ -12,7 +12,7 @@ import pytest
 from proxy.context.texts import PLACEHOLDER
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.running import running
-from tests.scripted import CLOSE, STALL, Script, ScriptedUpstream, json_reply, reply, sse_reply
+from tests.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -355,3 +355,34 @@ async def test_a_stream_is_asked_for_usage_until_the_factor_is_known_and_the_cli
     assert first.body.endswith(b"data: [DONE]\n\n")
     assert last.status == 200
     assert factor != 1.0
+
+
+UNKNOWN = {
+    "error": {"message": "Unrecognized request argument supplied: stream_options", "type": "invalid_request_error"}
+}
+
+
+async def test_an_upstream_that_cannot_be_asked_for_usage_is_called_as_the_client_would() -> None:
+    def strict(received: Received) -> list[Step]:
+        return json_reply(UNKNOWN, 400) if b"include_usage" in received.body else sse_reply(b'{"id":"c","choices":[]}')
+
+    toml = '[limits]\ndiscover = false\nask_usage = "auto"\n' + WINDOW
+    raw = msgspec.json.encode({"model": "m", "stream": True, "messages": chat(1)})
+    async with ScriptedUpstream(strict) as upstream, running(upstream.base_url, toml) as proxy:
+        answers = [await post(proxy.url, raw) for _ in range(2)]
+        own = await post(
+            proxy.url, {"model": "m", "stream": True, "messages": [], "stream_options": {"include_usage": True}}
+        )
+    assert [answer.status for answer in (*answers, own)] == [200, 200, 400]
+    assert [received.body == raw for received in upstream.requests] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("error", [UNKNOWN, {"error": {"message": "no such model"}}], ids=["a field", "another reason"])
+async def test_a_refusal_that_comes_again_without_the_field_passes_and_is_not_learned_from(error: Any) -> None:
+    toml = '[limits]\ndiscover = false\nask_usage = "auto"\n' + WINDOW
+    body = {"model": "m", "stream": True, "messages": chat(1)}
+    async with ScriptedUpstream(json_reply(error, 400)) as upstream, running(upstream.base_url, toml) as proxy:
+        answers = [await post(proxy.url, body) for _ in range(2)]
+    assert [(answer.status, answer.json()) for answer in answers] == [(400, error)] * 2
+    asked = [b"include_usage" in received.body for received in upstream.requests]
+    assert asked == ([True, False] * 2 if error is UNKNOWN else [True] * 2)
