@@ -65,7 +65,7 @@ class Calls:
         read first: the model it names says which. Raises UnknownModel, and what reading a body raises."""
         content = await self._content(incoming, body, notes)
         read = content if isinstance(content, bytes) else b""
-        upstream = self._upstream_of(incoming, read)
+        upstream = self.upstream_of(incoming, read)
         notes.upstream = upstream.name
         decoded = bool(read) and bool(incoming.header(b"content-encoding"))
         return Verdict(await self._send(upstream, incoming, content, notes, body_changed=decoded))
@@ -103,8 +103,9 @@ class Calls:
         with notes.waiting():
             return await body.read()
 
-    def _upstream_of(self, incoming: Incoming, body: bytes) -> UpstreamSettings:
-        """Where a request outside chat goes; what names no model goes to the first."""
+    def upstream_of(self, incoming: Incoming, body: bytes) -> UpstreamSettings:
+        """Where a request goes that is no chat which can be read; what names no model goes to the first. Raises
+        UnknownModel."""
         return self.route(models.named(incoming, body) if len(self._upstreams) > 1 else None)
 
     async def listing(self, incoming: Incoming) -> bytes | None:

@@ -118,10 +118,11 @@ class Gateway:
         try:
             reading = self._decider.read(raw)
         except Unreadable:
-            await self._forward_unshaped("unparsed", self._calls.route(None), incoming, raw, downstream, notes)
+            upstream = self._calls.upstream_of(incoming, raw)
+            await self._forward_unshaped("unparsed", upstream, incoming, raw, downstream, notes)
             return
         request = reading.request
-        upstream = self._calls.route(request.model)
+        upstream = self._calls.route(request.model or None)
         notes.model, notes.stream = request.model, request.stream
         if incoming.flag(b"x-trimtab-bypass"):
             await self._forward_unshaped("bypassed", upstream, incoming, raw, downstream, notes)
@@ -292,7 +293,7 @@ class Gateway:
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
         request = reading.request
-        upstream = self._calls.route(request.model)
+        upstream = self._calls.route(request.model or None)
         notes.model, notes.upstream = request.model, upstream.name
         shaping = await self._decide(reading, upstream, incoming, notes)
         if shaping is None:

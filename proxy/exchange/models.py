@@ -1,10 +1,12 @@
 """Models where there are several upstreams: which one a request outside chat names, and one list of all there are.
 
-Chat requests are decoded whole (`wire.chat`); of every other request only its model is looked at, and only to route it.
+Chat requests are decoded whole (`wire.chat`); of every other request, and of a chat that cannot be decoded, only its
+model is looked at, and only to route it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
@@ -49,7 +51,17 @@ def named(incoming: Incoming, body: bytes) -> str | None:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         return model if isinstance(model, str) else None
-    return None
+    return _leniently(body)
+
+
+def _leniently(body: bytes) -> str | None:
+    """What other readers take for JSON, and upstreams may: a byte order mark, NaN, UTF-16."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    model = value.get("model") if isinstance(value, dict) else None
+    return model if isinstance(model, str) else None
 
 
 def merged(listings: Iterable[tuple[UpstreamSettings, bytes | None]], upstreams: Sequence[UpstreamSettings]) -> bytes:

@@ -34,6 +34,10 @@ NAMED = [
     ("/v1/embeddings", b'{"model":"bad \\ud83d"}', "bad �"),
     ("/v1/embeddings", b'{"input":"x"}', None),
     ("/v1/embeddings", b'{"model":null}', None),
+    ("/v1/embeddings", b'\xef\xbb\xbf{"model":"e"}', "e"),
+    ("/v1/embeddings", '{"model":"e"}'.encode("utf-16"), "e"),
+    ("/v1/embeddings", b'{"temperature":NaN,"model":"e"}', "e"),
+    ("/v1/embeddings", b'{"temperature":NaN,"model":5}', None),
     ("/v1/embeddings", b'{"model":5}', None),
     ("/v1/embeddings", b'["model"]', None),
     ("/v1/embeddings", b"{", None),
@@ -128,6 +132,22 @@ async def test_chats_go_where_their_model_is_served_with_that_upstreams_key() ->
     assert b.requests[0].header(b"authorization") == b"Bearer sk-b"
     assert (unknown.status, unknown.json()["error"]["code"]) == (404, "model_not_found")
     assert "qwen*" in unknown.json()["error"]["message"]
+
+
+@pytest.mark.anyio
+async def test_a_chat_that_cannot_be_read_goes_where_its_model_is_served_and_one_without_a_model_to_the_first() -> None:
+    unread = [
+        b'{"model":"qwen3","messages":"hi"}',
+        b'\xef\xbb\xbf{"model":"qwen3","messages":[]}',
+        b'{"model":"qwen3","x":NaN}',
+    ]
+    nameless = [b'{"messages":"hi"}', b'{"messages":[]}', b'{"model":null,"messages":[]}']
+    async with two(json_reply(COMPLETION), json_reply(COMPLETION)) as (proxy, a, b):
+        answers = [await post(proxy.url, body) for body in (*unread, *nameless)]
+        planned = await post(proxy.url, nameless[1], "/v1/context/plan")
+    assert {answer.status for answer in (*answers, planned)} == {200}
+    assert [received.body for received in b.requests] == unread
+    assert [received.body for received in a.requests] == nameless
 
 
 @pytest.mark.anyio
