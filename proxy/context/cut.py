@@ -65,3 +65,13 @@ def head_and_tail(text: str, chars: int) -> str:
         return TRUNCATED
     start = safe(text, len(text) - room // 3)
     return text[: safe(text, room - (len(text) - start))] + mark + text[start:]
+
+
+def level(sizes: list[int], room: int) -> int:
+    """The largest level at which the sizes, each cut to it, fit the room."""
+    for k, size in enumerate(sizes):
+        share = room // (len(sizes) - k)
+        if size > share:
+            return max(share, 0)
+        room -= size
+    return sizes[-1] if sizes else 0

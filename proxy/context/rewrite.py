@@ -6,15 +6,16 @@ so the estimate of a plan and of what is then sent cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from proxy.context.cut import head, head_and_tail
+from proxy.context.cut import head, head_and_tail, level
 from proxy.context.edits import Stage
-from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED
+from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
 from proxy.context.views import text_of
 
 Fields = dict[str, Any]
@@ -95,7 +96,7 @@ def _squeeze(fields: Fields, chars: int) -> None:
             part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)}
             for part in content
         ]
-    _edit_arguments(fields, lambda arguments: squeeze_arguments(arguments, chars))
+    _edit_arguments(fields, lambda given: _squeeze_given(given, chars), lambda text: head_and_tail(text, chars))
 
 
 # Content parts that may carry bytes, and what they carry.
@@ -134,46 +135,87 @@ def _lightened(part: Raw) -> Any:
 
 
 def _clear_inputs(fields: Fields, _: int) -> None:
-    _edit_arguments(fields, lambda _: CLEARED_ARGUMENTS)
+    _edit_arguments(fields, lambda given: CLEARED_ARGUMENTS if isinstance(given, str) else {}, lambda _: TRUNCATED)
 
 
-def _edit_arguments(fields: Fields, edit: Callable[[str], str]) -> None:
-    """Fields in which no argument changes keep their bytes."""
+def _edit_arguments(fields: Fields, edit: Callable[[Any], Any], edit_text: Callable[[str], str]) -> None:
+    """`edit` is for the arguments of functions, `edit_text` for the input of custom tools. Fields in which nothing
+    changes keep their bytes."""
     for name in ("tool_calls", "function_call"):
         value = msgspec.json.decode(fields.get(name, b"null"))
-        functions = [call.get("function") for call in value or ()] if name == "tool_calls" else [value]
-        changed = [_edit_argument(function, edit) for function in functions]
+        calls = value or () if name == "tool_calls" else [{"function": value}]
+        changed = [
+            _edited(call.get("function"), "arguments", edit) or _edited(call.get("custom"), "input", edit_text)
+            for call in calls
+        ]
         if any(changed):
             fields[name] = value
 
 
-def _edit_argument(function: Any, edit: Callable[[str], str]) -> bool:
-    before = function.get("arguments") if isinstance(function, dict) else None
-    if not isinstance(before, str) or (after := edit(before)) == before:
+def _edited(made: Any, field: str, edit: Callable[[Any], Any]) -> bool:
+    """Edit what a call is given, in place; whether that changed it. An object is what some servers give for JSON."""
+    given = made.get(field) if isinstance(made, dict) else None
+    if not isinstance(given, str | dict) or (after := edit(given)) == given:
         return False
-    function["arguments"] = after
+    made[field] = after
     return True
 
 
+_LEAST_STRING = 32  # characters; cut shorter, strings hold the mark and nothing else
+
+
+def _squeeze_given(given: Any, chars: int) -> Any:
+    if isinstance(given, str):
+        return squeeze_arguments(given, chars)
+    try:
+        return given if _length(given) <= chars else _squeezed(given, chars)
+    except RecursionError:
+        return {}
+
+
 def squeeze_arguments(arguments: str, chars: int) -> str:
-    """Tool-call arguments with every string in them cut to `chars` characters; unreadable or still too many
+    """Tool-call arguments of at most `chars` characters, the longest strings in them cut; unreadable ones or too many
     values become an empty object, because half a JSON text would be refused upstream."""
     if len(arguments) <= chars:
         return arguments
     try:
-        squeezed = msgspec.json.encode(_cut_strings(msgspec.json.decode(arguments), chars)).decode()
+        squeezed = _squeezed(msgspec.json.decode(arguments), chars)
     except (msgspec.DecodeError, RecursionError):
         return CLEARED_ARGUMENTS
-    return squeezed if len(squeezed) < len(arguments) else CLEARED_ARGUMENTS
+    return msgspec.json.encode(squeezed).decode()
 
 
-def _cut_strings(value: Any, chars: int) -> Any:
+def _squeezed(value: Any, chars: int) -> Any:
+    """Raises RecursionError for what is nested too deeply."""
+    frame = _with_strings(value, lambda _: "")
+    longest = level(sorted(map(len, _strings(value))), chars - _length(frame))
+    while longest >= _LEAST_STRING:
+        cut = _with_strings(value, partial(head_and_tail, chars=longest))
+        if (size := _length(cut)) <= chars:
+            return cut
+        longest = min(longest - 1, longest * chars // size)  # escapes take more than their one character
+    return {}
+
+
+def _length(value: Any) -> int:
+    return len(msgspec.json.encode(value).decode())
+
+
+def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        return head_and_tail(value, chars)
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _with_strings(value: Any, edit: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return edit(value)
     if isinstance(value, dict):
-        return {key: _cut_strings(item, chars) for key, item in value.items()}
+        return {key: _with_strings(item, edit) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cut_strings(item, chars) for item in value]
+        return [_with_strings(item, edit) for item in value]
     return value
 
 

@@ -5,6 +5,7 @@ A stage is any callable of this signature: `(State) -> None`.
 
 from __future__ import annotations
 
+from proxy.context.cut import level
 from proxy.context.replay import State
 
 # A result must win at least this many tokens by clearing: a prefix break for less costs more than it saves.
@@ -140,20 +141,10 @@ def _share(state: State, candidates: list[int]) -> None:
     """Water-filling: small messages keep their size, the large ones get equal shares of the rest."""
     goal = (state.budget + state.target) // 2
     room = goal - (state.size - sum(state.sent[i] for i in candidates))
-    level = _level(sorted(state.sent[i] for i in candidates), room)
+    most = level(sorted(state.sent[i] for i in candidates), room)
     for i in candidates:
-        if state.sent[i] > level:
-            _squeeze_to(state, i, level)
-
-
-def _level(sizes: list[int], room: int) -> int:
-    """The largest level at which the sizes, each cut to it, fit the room."""
-    for k, size in enumerate(sizes):
-        share = room // (len(sizes) - k)
-        if size > share:
-            return max(share, 0)
-        room -= size
-    return sizes[-1] if sizes else 0
+        if state.sent[i] > most:
+            _squeeze_to(state, i, most)
 
 
 def _squeeze_to(state: State, i: int, tokens: int) -> None:

@@ -84,6 +84,34 @@ def test_squeezed_arguments_stay_json_and_other_calls_keep_theirs() -> None:
     assert second["function"]["arguments"] == '{"x": 1.0}'
 
 
+GIVEN: list[tuple[dict[str, Any], str, Any]] = [
+    ({"function": {"name": "f", "arguments": {"a": "x" * 900, "b": [1, None]}}}, "squeezed", {"b": [1, None]}),
+    ({"function": {"name": "f", "arguments": {"a": 1}}}, "squeezed", {"a": 1}),
+    ({"function": {"name": "f", "arguments": {"a": list(range(900))}}}, "squeezed", {}),
+    ({"function": {"name": "f", "arguments": {"a": 1}}}, "inputs_cleared", {}),
+    ({"function": {"name": "f", "arguments": {"a": msgspec.Raw(b"[" * 600 + b"]" * 600)}}}, "squeezed", {}),
+]
+
+
+@pytest.mark.parametrize(("call", "stage", "left"), GIVEN)
+def test_arguments_given_as_an_object_stay_one(call: dict[str, Any], stage: Stage, left: dict[str, Any]) -> None:
+    raw = msgspec.json.encode({"role": "assistant", "tool_calls": [{"id": "a", **call}]})
+    made = json.loads(rewrite(raw, stage, 200))["tool_calls"][0]["function"]["arguments"]
+    assert len(json.dumps(made)) < 250
+    assert {key: made[key] for key in left} == left
+
+
+@pytest.mark.parametrize(("stage", "begins"), [("squeezed", "*** Begin Patch"), ("inputs_cleared", TRUNCATED)])
+def test_the_input_of_a_custom_tool_is_text_and_stays_so(stage: Stage, begins: str) -> None:
+    custom = {"name": "apply_patch", "input": "*** Begin Patch\n" + "+x = 1\n" * 900 + "*** End Patch"}
+    raw = msgspec.json.encode({"role": "assistant", "tool_calls": [{"id": "a", "type": "custom", "custom": custom}]})
+    made = json.loads(rewrite(raw, stage, 300))["tool_calls"][0]
+    assert made["custom"]["name"] == "apply_patch"
+    assert made["custom"]["input"].startswith(begins)
+    assert len(made["custom"]["input"]) <= 300
+    assert view(rewrite(raw, stage, 300)).tokens < view(raw).tokens
+
+
 def test_calls_in_which_nothing_changes_keep_their_bytes() -> None:
     raw = b'{"role":"assistant","content":"' + b"x" * 900 + b'","tool_calls":[ {"id":"a","x":1e21} ]}'
     assert b'[ {"id":"a","x":1e21} ]' in rewrite(raw, "squeezed", 300)
@@ -95,7 +123,20 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "half of JSON": ('{"a": "' + "x" * 500, CLEARED_ARGUMENTS),
     "too many values": (json.dumps(list(range(500)), separators=(",", ":")), CLEARED_ARGUMENTS),
     "too deep": ("[" * 5_000 + "]" * 5_000, CLEARED_ARGUMENTS),
-    "a long string": (json.dumps({"a": "x" * 500}), '{"a":"' + "x" * 58 + "\\n[Truncated]\\n" + "x" * 29 + '"}'),
+    "a long string": (json.dumps({"a": "x" * 500}), '{"a":"' + "x" * 52 + "\\n[Truncated]\\n" + "x" * 25 + '"}'),
+    "long strings": (
+        json.dumps({"a": "x" * 90, "b": ["y" * 90], "c": "z"}, separators=(",", ":")),
+        '{"a":"'
+        + "x" * 15
+        + "\\n[Truncated]\\n"
+        + "x" * 7
+        + '","b":["'
+        + "y" * 15
+        + "\\n[Truncated]\\n"
+        + "y" * 7
+        + '"],"c":"z"}',
+    ),
+    "too many strings": (json.dumps(["x" * 40] * 20), CLEARED_ARGUMENTS),
 }
 
 
@@ -107,7 +148,8 @@ def test_squeezing_arguments(before: str, after: str) -> None:
 @given(arguments, st.integers(1, 400))
 def test_squeezed_arguments_are_shorter_and_valid(before: str, chars: int) -> None:
     after = squeeze_arguments(before, chars)
-    assert len(after) <= max(len(before), len(CLEARED_ARGUMENTS))
+    assert len(after) <= max(chars, len(CLEARED_ARGUMENTS))
+    assert squeeze_arguments(after, max(chars, len(CLEARED_ARGUMENTS))) == after
     if after != before:
         json.loads(after)
 
