@@ -105,6 +105,7 @@ _CARRIES = {
     "input_image": "image",
     "image": "image",
     "input_audio": "audio",
+    "audio": "audio",
     "audio_url": "audio",
     "file": "file",
     "input_file": "file",

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from proxy.context.edits import Stage
+from proxy.context.parts import _BY_TYPE
 from proxy.context.rewrite import announced, message, rewrite, squeeze_arguments, unpin
-from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, TRUNCATED
+from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
 from proxy.context.views import view
 from tests.context.conversations import arguments, calls, histories, msg, prose, result, system, user
 
@@ -186,6 +187,14 @@ def test_announcing(before: Any, after: Any) -> None:
 
 def test_a_message_of_our_own() -> None:
     assert json.loads(message("system", "x\n\u00e9")) == {"role": "system", "content": "x\n\u00e9"}
+
+
+@pytest.mark.parametrize("kind", sorted(_BY_TYPE))
+def test_whatever_carries_bytes_can_be_made_lighter(kind: str) -> None:
+    parts = [{"type": kind, kind: {"data": "A" * 2_000}}, text("x" * 2_000)]
+    (light, kept) = content(rewrite(user(parts), "lightened", 0))
+    assert light["text"] in REMOVED.values()
+    assert kept == parts[1]
 
 
 STAGES: tuple[Stage, ...] = ("truncated", "cleared", "inputs_cleared", "squeezed")
