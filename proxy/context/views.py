@@ -59,7 +59,7 @@ class _Function(msgspec.Struct):
 
 
 class _Call(msgspec.Struct):
-    id: str | None = None
+    id: Any = None
     function: _Function | None = None
     custom: dict[str, Any] | None = None
 
@@ -69,7 +69,7 @@ class _Message(msgspec.Struct):
     content: str | list[Any] | None = None
     name: str | None = None
     tool_calls: list[_Call] | None = None
-    tool_call_id: str | None = None
+    tool_call_id: Any = None
     function_call: _Function | None = None
     reasoning_content: Any = None
     reasoning: Any = None
@@ -144,14 +144,13 @@ def _opaque(raw: bytes) -> View:
     except (msgspec.DecodeError, RecursionError):
         seen = _Outline()
     declared = seen.tool_calls if isinstance(seen.tool_calls, list) else []
-    ids = [call["id"] for call in declared if isinstance(call, dict) and isinstance(call.get("id"), str)]
-    named = seen.tool_call_id if isinstance(seen.tool_call_id, str) else ""
+    ids = [_id(call.get("id")) for call in declared if isinstance(call, dict)]
     return View(
         role=seen.role if isinstance(seen.role, str) else "",
         tokens=size,
         shape="opaque",
         calls=tuple(Call(id, "") for id in ids),
-        answers=named if seen.role in ("tool", "function") else None,
+        answers=_id(seen.tool_call_id) if seen.role in ("tool", "function") else None,
         pinned=seen.pinned is True,
         marked=isinstance(seen.pinned, bool),
         cleared=size,
@@ -176,12 +175,19 @@ def _content(content: list[Any] | None) -> tuple[Shape, int, int, int]:
 
 
 def _calls(message: _Message) -> tuple[Call, ...]:
-    if message.function_call:
-        return (Call("", message.function_call.name or ""),)
-    return tuple(
-        Call(c.id or "", (c.function.name or "") if c.function else str((c.custom or {}).get("name", "")))
+    made = [
+        Call(_id(c.id), (c.function.name or "") if c.function else str((c.custom or {}).get("name", "")))
         for c in message.tool_calls or ()
-    )
+    ]
+    legacy = message.function_call
+    if legacy and (legacy.name or not made):  # an empty one beside the others is what some clients write for none
+        made.append(Call("", legacy.name or ""))
+    return tuple(made)
+
+
+def _id(value: Any) -> str:
+    """The id of a call; some clients count their calls."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _arguments(message: _Message) -> int:
@@ -194,7 +200,7 @@ def _arguments(message: _Message) -> int:
 
 def _answers(message: _Message) -> str | None:
     if message.role == "tool":
-        return message.tool_call_id or ""
+        return _id(message.tool_call_id)
     return "" if message.role == "function" else None
 
 

@@ -73,7 +73,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
         heavy = answer.status == 413 and found is None and not _asks_to_wait(text)
         body = raw if answer.complete else None
         return Verdict(answer, found, body, too_many_bytes=heavy, encoding=encoding)
-    if kind.startswith("text/event-stream") or (not encoding and _EVENTS.match(await answer.read(_EVENTS_HEAD))):
+    if kind.startswith("text/event-stream") or await _begins_as_one(answer, fields, encoding):
         beginning = _Beginning(answer, encoding, patience_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s or None):
@@ -119,6 +119,13 @@ class _Beginning:
         """So far there are comments only, or too little to tell, or the word has been said."""
         text = self._text
         return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
+
+
+async def _begins_as_one(answer: Answer, fields: Mapping[bytes, bytes], encoding: str) -> bool:
+    """Whether a stream comes under another label. Most answers say that they are none: JSON of a given length."""
+    if encoding or (b"content-length" in fields and _value(fields, b"content-type").startswith("application/json")):
+        return False
+    return _EVENTS.match(await answer.read(_EVENTS_HEAD)) is not None
 
 
 def _asks_to_wait(text: bytes) -> bool:

@@ -4,6 +4,8 @@ the limit's first look-up and the summary, which the plan asks for as a value.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Raw
 
@@ -124,12 +126,13 @@ def outgoing(shaping: Shaping, summary: str | None, role: str, *, ask_usage: boo
 
 
 def _lowered(request: ChatRequest, tokens: int) -> dict[str, int]:
-    """Both names of the field are lowered where both are present; neither is ever translated into the other."""
+    """Both names of the field are lowered where both are present; neither is ever translated into the other. What is
+    no whole number is the upstream's to judge."""
     fields = msgspec.json.decode(request.source, type=_Limits)
     named = {"max_tokens": fields.max_tokens, "max_completion_tokens": fields.max_completion_tokens}
-    return {name: tokens for name, value in named.items() if value is not None and value > tokens}
+    return {name: tokens for name, value in named.items() if type(value) is int and value > tokens}
 
 
 class _Limits(msgspec.Struct):
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None

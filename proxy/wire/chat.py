@@ -26,13 +26,16 @@ _LONE = re.compile(
 )
 
 
+_MARK = b"\xef\xbb\xbf"  # a byte order mark; RFC 8259 §8.1 lets a reader ignore it
+
+
 class Unreadable(Exception):
     """JSON that is not a request we understand; the upstream may still accept it, so it is passed on unshaped."""
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
     """One request. `body` is what was received; `source` is what the slices point into (the same, unless lone
-    surrogates had to be replaced to read it)."""
+    surrogates had to be replaced, or a byte order mark taken off, to read it)."""
 
     body: bytes
     source: bytes
@@ -87,7 +90,7 @@ def decode(body: bytes, known: Spans | None = None) -> ChatRequest:
     except msgspec.ValidationError:
         head = _leniently(body)
     except (msgspec.DecodeError, RecursionError):
-        source = mend_surrogates(body)
+        source = mend_surrogates(body.removeprefix(_MARK))
         head = _leniently(source)
     return _request(body, source, head, Messages(source, head.messages))
 

@@ -89,7 +89,16 @@ DECLARED: dict[bytes, tuple[Call, ...]] = {
     b'{"role":"assistant","tool_calls":[{"id":"a","custom":{"name":"sh","input":"ls"}}]}': (Call("a", "sh"),),
     b'{"role":"assistant","tool_calls":[{"id":null,"function":{"name":null}}]}': (Call("", ""),),
     b'{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}}]}': (Call("a", "f"),),
-    b'{"role":"assistant","content":7,"tool_calls":[{"id":"a"},null,{"id":3}]}': (Call("a", ""),),
+    b'{"role":"assistant","content":7,"tool_calls":[{"id":"a"},null,{"id":3}]}': (Call("a", ""), Call("3", "")),
+    b'{"role":"assistant","tool_calls":[{"id":1,"function":{"name":"f"}},{"function":{"name":"g"}}]}': (
+        Call("1", "f"),
+        Call("", "g"),
+    ),
+    b'{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}],"function_call":{}}': (Call("a", "f"),),
+    b'{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}],"function_call":{"name":"g"}}': (
+        Call("a", "f"),
+        Call("", "g"),
+    ),
     b'{"role":"assistant","tool_calls":[]}': (),
     b'{"role":"assistant","tool_calls":null}': (),
 }
@@ -104,7 +113,9 @@ ANSWERS: dict[bytes, str | None] = {
     result("a"): "a",
     b'{"role":"tool","content":"x"}': "",
     b'{"role":"tool","content":7,"tool_call_id":"a"}': "a",
-    b'{"role":"tool","content":"x","tool_call_id":7}': "",
+    b'{"role":"tool","content":"x","tool_call_id":7}': "7",
+    b'{"role":"tool","content":"x","tool_call_id":0}': "0",
+    b'{"role":"tool","content":"x","tool_call_id":null}': "",
     b'{"role":"function","name":"f","content":"x"}': "",
     b'{"role":"user","content":"x","tool_call_id":"a"}': None,
 }

@@ -65,6 +65,8 @@ def test_a_context_management_for_this_proxy_is_taken_out_and_any_other_is_not(f
         ({"max_completion_tokens": 4_000}, {"max_completion_tokens"}),
         ({"max_tokens": 4_000, "max_completion_tokens": 3_900}, {"max_tokens", "max_completion_tokens"}),
         ({"max_tokens": 100, "max_completion_tokens": 4_000}, {"max_completion_tokens"}),
+        ({"max_tokens": "100", "max_completion_tokens": 4_000}, {"max_completion_tokens"}),
+        ({"max_tokens": 4_000, "max_completion_tokens": 3_900.0}, {"max_tokens"}),
         ({"max_tokens": 500}, set()),
         ({}, set()),
     ],

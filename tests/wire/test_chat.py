@@ -50,7 +50,6 @@ UNREADABLE: dict[str, bytes] = {
     "messages an object": b'{"messages":{}}',
     "messages a text": b'{"messages":"hi"}',
     "NaN": b'{"messages":[],"temperature":NaN}',
-    "a byte order mark": b'\xef\xbb\xbf{"messages":[]}',
     "UTF-16": '{"messages":[]}'.encode("utf-16"),
     "too deep": b'{"messages":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
     "too deep elsewhere": b'{"messages":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
@@ -61,6 +60,14 @@ UNREADABLE: dict[str, bytes] = {
 def test_json_that_is_no_request_known_here_is_left_to_the_upstream(raw: bytes) -> None:
     with pytest.raises(Unreadable):
         decode(raw)
+
+
+def test_a_byte_order_mark_is_read_past_and_passed_on() -> None:
+    raw = b'\xef\xbb\xbf{"messages":[{"role":"user","content":"\\ud800"}],"model":"m"}'
+    found = decode(raw)
+    assert (found.body, found.model, len(found.messages)) == (raw, "m", 1)
+    assert render(found, list(found.messages), {}).startswith(b'{"messages":[{')
+    assert decode(raw.replace(b"\\ud800", b"x")).source == raw[3:].replace(b"\\ud800", b"x")
 
 
 def test_a_plain_request() -> None:
