@@ -190,7 +190,8 @@ def test_a_request_that_fits_keeps_its_bytes(raws: Raws, policy: Policy, extra: 
 @given(histories, any_policy, extras, shares)
 def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: Raws, share: float) -> None:
     """Where the first plan reached what it was after. Not so for a window of messages, in which a pinned message
-    counts again, nor when messages must be shorter than the placeholder."""
+    counts again, nor when messages must be shorter than the placeholder, or than one becomes in which the note is said
+    too."""
     budget = budget_of(raws, extra, share)
     found = planned(raws, policy, budget, extra)
     windows = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
@@ -198,6 +199,8 @@ def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: 
         return
     if policy.managed and found.unpin:
         return  # `pinned` is taken off before sending, and what the client asked to clear may then be cleared
+    if policy.shaping.truncate == "always" and found.gap is not None and found.gap.into is not None:
+        return
     again = planned(sent(raws, found), policy, budget + (found.announce is not None) * 200, extra)
     assert not again.edits
 
