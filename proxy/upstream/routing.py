@@ -20,8 +20,9 @@ def route(model: str | None, upstreams: Sequence[UpstreamSettings]) -> UpstreamS
     if model is None and upstreams:
         return upstreams[0]
     for upstream in upstreams:
-        if any(_takes(glob, model or "") for glob in upstream.models):
-            return upstream
+        for glob in upstream.models:
+            if _takes(glob, model or ""):
+                return upstream
     raise UnknownModel(_unknown(model or "", upstreams), param="model")
 
 
