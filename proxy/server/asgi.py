@@ -227,5 +227,5 @@ def _incoming(scope: Message) -> Incoming:
     headers = list(scope["headers"])
     path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
     given = next((v.decode("latin-1") for k, v in headers if k == b"x-request-id"), "")
-    request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"  # noqa: S311  a name, no secret
+    request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
     return Incoming(scope["method"], path, scope["query_string"], headers, request_id)
