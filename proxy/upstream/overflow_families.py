@@ -46,7 +46,7 @@ MEASURE = (
 )
 _TOO = r"too (?:long|large|big)\b"
 _MUST = r"\b(?:must|should|can|may|cannot)\b"
-_LESS = r"(?:less|fewer|at most|no more|exceed|<|between|within|\[)"
+_LESS = r"(?:less|fewer|at most|no more|exceed|<|between|within|in \(\d|\[)"
 
 # max_tokens is what is left of the window: below zero, the prompt is longer than the window.
 NO_ROOM = r"max_(?:completion_)?tokens\b[^.]{0,30}[ (]-(?:[2-9]|\d\d)"
@@ -75,6 +75,8 @@ _ENGLISH = (
     r"\b(?:shorter|fewer|smaller)(?: or \w+)? (?:inputs?|prompts?|messages|conversation|context)\b",
     # What would have been right is said.
     rf"{SUBJECT}{FAR}{_MUST}{NEAR}{_LESS}{FAR}(?:tokens?\b|length|context|window|\d\])",
+    rf"\b(?:prompt|input|conversation|request)s? (?:has|have|is|contains?) \d+ tokens?\b{NEAR}"
+    r"\b(?:limit|max(?:imum)?) is \d",
     rf"\b(?:input|prompt|inputs|total|number of) tokens?\b{FAR}{_MUST}{NEAR}{_LESS}",
     r"\b(?:input|prompt) length should be|must have (?:less|fewer) than \d+ tokens",
     r"tokens to keep from the (?:initial )?prompt|context the overflows",

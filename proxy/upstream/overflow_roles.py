@@ -91,6 +91,8 @@ _LEFT_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _LEFT = re.compile("|".join(f"(?P<{role}>{'|'.join(words)})" for role, words in _LEFT_WORDS))
 # "the sum of prompt length (9000) and max_tokens (100)": a part by its name, where nothing stronger is there.
 _LEFT_INPUT = re.compile(r"\b(?:prompt|inputs?) (?:length|tokens)\W*$")
+# "context length exceeded: input 9000, limit 8192": behind the colon the prompt is named anew.
+_ANEW = re.compile(r"[:,;] ?(?:the |your )?(?:n_)?(?:prompt|input)s?(?: (?:length|size|tokens))?[ =(:]*$")
 _OTHER_UNIT = re.compile(r"^ ?(?:characters?|chars|bytes?|[kmg]i?b\b|字符|seconds|messages|requests)")
 
 
@@ -101,6 +103,8 @@ def role_of(left: str, right: str) -> Role:
     named = _named(left)
     if _SUBJECT.match(right):
         return "output" if named == "output" else "actual"
+    if named == "limit" and _ANEW.search(left):
+        return "actual"
     if named == "limit" and left.endswith(": ") and _RIGHT_INPUT.match(right):
         return "input"  # "exceeds the context window: 130000 input tokens"
     if named in ("excess", "none", "limit"):

@@ -17,6 +17,7 @@ from proxy.context.apply import apply
 from proxy.context.edits import Plan
 from proxy.context.plan import history, plan
 from proxy.context.policy import Policy
+from proxy.context.reading import Reader
 from proxy.context.views import Memo
 from proxy.context.wanted import chain
 from proxy.wire import sse
@@ -61,9 +62,12 @@ def best(work: Callable[[], object], times: int, before: Callable[[], object] = 
 def _steps(request: ChatRequest) -> dict[str, float]:
     warm = Memo()
     made = planned(request, request.messages, warm, BUDGET)
+    reader = Reader(Memo())
+    reader.history(reader.read(request.body))
     spans = [(i, i + 40) for i in range(2, len(request.messages) - 40, 40)]
     took = {
         "decode": best(lambda: decode(request.body), 15),
+        "decode and views, beginning known": best(lambda: reader.history(reader.read(request.body)), 15),
         "views, cold": best(lambda: Memo().views(request.messages), 9),
         "views, warm": best(lambda: warm.views(request.messages), 15),
         "plan, cold": best(lambda: planned(request, request.messages, Memo(), BUDGET), 9),
