@@ -16,7 +16,7 @@ import msgspec
 
 MAX_JSON = 4 * 1024 * 1024  # bytes decoded as JSON; a longer body is read as text
 MAX_TEXT = 4000  # characters kept of one sentence
-MAX_PARTS = 32  # sentences, and codes, kept of one body
+MAX_PARTS = 12  # sentences, and codes, kept of one body; each may take ten milliseconds to read
 MAX_DEPTH = 16  # levels walked, JSON inside strings included
 
 _CODE_KEYS = frozenset(
