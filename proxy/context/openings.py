@@ -68,8 +68,12 @@ class Openings:
         """The longest known beginning of a body. Costs one pass over its bytes, at the speed of memory."""
         names = _names(body, self._block) if len(body) >= self._block else []
         for known in range(len(names), 0, -1):
-            if opening := self._get(names[known - 1]):
-                return Found(names, known, opening, *opening.all())
+            name = names[known - 1]
+            if opening := self._young.get(name) or self._old.get(name):
+                views, spans = opening.all()
+                if name not in self._young:
+                    self._put(name, opening, len(spans))  # it keeps all that came before it, whose names may go
+                return Found(names, known, opening, views, spans)
         return Found(names)
 
     def keep(self, found: Found, messages: Messages, views: Sequence[View]) -> None:
@@ -78,25 +82,19 @@ class Openings:
             return
         opening, taken = found.opening, len(found.spans)
         for at in range(found.known, min(len(found.names), spans[-1].stop // self._block)):
-            stop = taken
+            before = stop = taken
             while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
                 stop += 1
             if stop > taken:
                 opening = _longer(opening, taken, views[taken:stop], spans[taken:stop])
                 taken = stop
             if opening is not None:
-                self._put(found.names[at], opening)
+                self._put(found.names[at], opening, stop - before)
 
-    def _get(self, name: bytes) -> Opening | None:
-        found = self._young.get(name)
-        if found is None and (found := self._old.get(name)) is not None:
-            self._put(name, found)
-        return found
-
-    def _put(self, name: bytes, opening: Opening) -> None:
-        self._held += 1 + len(opening.views)
+    def _put(self, name: bytes, opening: Opening, messages: int) -> None:
+        self._held += 1 + messages
         if self._held > self._capacity:
-            self._old, self._young, self._held = self._young, {}, 0
+            self._old, self._young, self._held = self._young, {}, 1 + messages
         self._young[name] = opening
 
 
