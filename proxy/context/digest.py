@@ -1,7 +1,7 @@
 """What stands for a message where its text must not: a digest of its bytes, by which what was found out about it is
 found again. 128 bits, so that two messages do not share one by chance, and seeded like Python's own hashes, with a
-number drawn for each process, so that two that do cannot be worked out beforehand. Nothing that is sent may depend on
-a digest.
+number drawn for each process, so that two that do cannot be worked out beforehand. What is sent is cut from
+the request at hand, and no text is ever found by a digest.
 
 XXH3 reads a message where it lies; Python's own hash needs a copy first and is slower. Finding 1 MB of messages again
 takes 0.16 ms with it, 0.57 ms without.

@@ -3,8 +3,8 @@
 Every request of an agent repeats the one before and adds a little. A body is named at every block of bytes by a digest
 of all bytes up to there, as inference servers name the blocks of their prefix caches. The longest beginning that is
 known says where its messages lie and what they are, and only what follows is read. What is remembered holds views and
-places, and never text. A beginning taken for another would cost a false estimate and no false byte: what is sent is
-read from the request itself.
+places, and never text, and holds for one owner's bodies alone: whoever could have his beginning taken for another's
+would reach nobody but himself. What is sent is cut from the request at hand.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class Openings:
         self._young: dict[bytes, Opening] = {}
         self._old: dict[bytes, Opening] = {}
 
-    def find(self, body: bytes) -> Found:
-        """The longest known beginning of a body. Costs one pass over its bytes, at the speed of memory."""
-        names = _names(body, self._block) if len(body) >= self._block else []
+    def find(self, body: bytes, owner: bytes = b"") -> Found:
+        """The longest known beginning of a body, among those of the same owner. Costs one pass over its bytes, at the
+        speed of memory."""
+        names = _names(body, self._block, owner) if len(body) >= self._block else []
         for known in range(len(names), 0, -1):
             name = names[known - 1]
             if opening := self._young.get(name) or self._old.get(name):
@@ -107,9 +108,9 @@ def _longer(before: Opening | None, count: int, views: Sequence[View], spans: Sp
     return Opening(views, spans, tokens, marked, before)
 
 
-def _names(body: bytes, block: int) -> list[bytes]:
-    """A name for each beginning of a body, block by block."""
-    so_far, view = xxh3_128(seed=SEED), memoryview(body)
+def _names(body: bytes, block: int, owner: bytes) -> list[bytes]:
+    """A name for each beginning of an owner's body, block by block."""
+    so_far, view = xxh3_128(owner, seed=SEED), memoryview(body)
     names = []
     for edge in range(block, len(body) + 1, block):
         so_far.update(view[edge - block : edge])

@@ -23,9 +23,9 @@ class Reader:
     def __init__(self, memo: Memo, openings: Openings | None = None) -> None:
         self._memo, self._openings = memo, openings or Openings()
 
-    def read(self, body: bytes) -> Reading:
-        """Find the messages in a body. Raises what `chat.decode` raises."""
-        found = self._openings.find(body)
+    def read(self, body: bytes, owner: bytes = b"") -> Reading:
+        """Find the messages in a body; `owner` is whoever sends it. Raises what `chat.decode` raises."""
+        found = self._openings.find(body, owner)
         return Reading(decode(body, found.spans), found)
 
     def history(self, reading: Reading) -> History:

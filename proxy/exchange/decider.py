@@ -34,9 +34,10 @@ class Decider:
         self._reader = Reader(self._memo)
         self._anchors = Anchors()
 
-    def read(self, body: bytes) -> Reading:
-        """Read a request; what a request before it began with is not read again. Raises what `chat.decode` raises."""
-        return self._reader.read(body)
+    def read(self, body: bytes, incoming: Incoming) -> Reading:
+        """Read a request; what one of the same client's before it began with is not read again. Raises what
+        `chat.decode` raises."""
+        return self._reader.read(body, credential(incoming))
 
     async def decide(self, reading: Reading, upstream: UpstreamSettings, incoming: Incoming, notes: Notes) -> Shaping:
         """What to do with a request. Raises InvalidRequest for a profile, hint or `context_management` that is

@@ -116,7 +116,7 @@ class Gateway:
         with notes.waiting():
             raw = await body.read()
         try:
-            reading = self._decider.read(raw)
+            reading = self._decider.read(raw, incoming)
         except Unreadable:
             upstream = self._calls.upstream_of(incoming, raw)
             await self._forward_unshaped("unparsed", upstream, incoming, raw, downstream, notes)
@@ -289,7 +289,7 @@ class Gateway:
         """`POST /v1/context/plan`: say what would be done and call no one."""
         raw = await body.read()
         try:
-            reading = self._decider.read(raw)
+            reading = self._decider.read(raw, incoming)
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
         request = reading.request

@@ -55,6 +55,15 @@ def test_another_beginning_is_not_found() -> None:
     assert openings.find(b"x" * 100).names == []
 
 
+def test_an_opening_is_its_owners_alone() -> None:
+    openings, data = Openings(block=BLOCK), body(user("a" * 600), user("b" * 600))
+    messages = decode(data).messages
+    openings.keep(openings.find(data, b"mine"), messages, Memo().views(messages))
+    assert openings.find(data, b"mine").opening is not None
+    assert openings.find(data, b"yours").opening is None
+    assert openings.find(data).opening is None
+
+
 def test_it_is_bounded() -> None:
     openings, several = Openings(capacity=100, block=BLOCK), 20
     for topic in range(50):

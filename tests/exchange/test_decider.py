@@ -43,9 +43,8 @@ class Desk:
 
     async def decide(self, messages: list[Any], headers: dict[str, str] | None = None, **fields: Any) -> Shaping:
         asked = request(messages, **fields)
-        return await self.decider.decide(
-            self.decider.read(asked.body), self.upstream, incoming(**(headers or {})), self.notes
-        )
+        came = incoming(**(headers or {}))
+        return await self.decider.decide(self.decider.read(asked.body, came), self.upstream, came, self.notes)
 
     async def aclose(self) -> None:
         await self.limits.aclose()
