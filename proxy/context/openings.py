@@ -83,14 +83,14 @@ class Openings:
             return
         opening, taken = found.opening, len(found.spans)
         for at in range(found.known, min(len(found.names), spans[-1].stop // self._block)):
-            before = stop = taken
+            stop = taken
             while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
                 stop += 1
             if stop > taken:
                 opening = _longer(opening, taken, views[taken:stop], spans[taken:stop])
-                taken = stop
             if opening is not None:
-                self._put(found.names[at], opening, stop - before)
+                self._put(found.names[at], opening, stop - taken)
+            taken = stop
 
     def _put(self, name: bytes, opening: Opening, messages: int) -> None:
         self._held += 1 + messages

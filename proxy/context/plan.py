@@ -52,10 +52,10 @@ def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Me
 
 def resumed(found: Found, messages: Messages, extras: Sequence[bytes | Raw], memo: Memo) -> History:
     """Read a conversation of which the first messages were found to be known: only the fresh ones are looked at."""
-    rest = history(messages.fresh, extras, memo)
     opening = found.opening
     if opening is None:
-        return msgspec.structs.replace(rest, raws=messages)
+        return history(messages, extras, memo)
+    rest = history(messages.fresh, extras, memo)
     marked = opening.marked + tuple([i + len(found.views) for i in rest.marked])
     return History(messages, [*found.views, *rest.views], rest.extras, opening.tokens + rest.tokens, marked)
 

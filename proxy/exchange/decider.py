@@ -33,6 +33,7 @@ class Decider:
         self._memo = Memo()
         self._reader = Reader(self._memo)
         self._anchors = Anchors()
+        self._untold: set[str] = set()  # upstreams that know no way of asking a stream for its usage
 
     def read(self, body: bytes, incoming: Incoming) -> Reading:
         """Read a request; what one of the same client's before it began with is not read again. Raises what
@@ -74,9 +75,13 @@ class Decider:
     def asks_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
         """Whether a stream whose client did not ask for its usage is to be asked for it."""
         request = shaping.request
-        if not request.stream or request.usage_asked:
+        if not request.stream or request.usage_asked or upstream.name in self._untold:
             return False
         return self._limits.asks_usage(upstream.name, request.model, shaping.plan.sent)
+
+    def ask_no_usage(self, upstream: UpstreamSettings) -> None:
+        """The upstream refused a stream for being asked, and took it without: it is not asked again."""
+        self._untold.add(upstream.name)
 
     def again(self, shaping: Shaping, upstream: UpstreamSettings, overflow: Overflow) -> Shaping | None:
         """Learn from an overflow, and decide on the one smaller try; None when nothing smaller can be sent."""

@@ -58,7 +58,6 @@ class Gateway:
         self._calls, self._decider, self._telemetry = calls, decider, telemetry
         self._access, self._compaction = access, compaction
         self._after: set[asyncio.Task[bool]] = set()
-        self._untold: set[str] = set()  # upstreams that know no way of asking a stream for its usage
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
         """Answer one request. Raises nothing but CancelledError, when the client has gone."""
@@ -210,7 +209,7 @@ class Gateway:
         """Fetch the summary the plan asks for, apply the plan, call the upstream. One that refuses to be asked for a
         stream's usage is called as the client would have, and not asked again."""
         summary = await self._summary(shaping, incoming, notes)
-        notes.asked_usage = upstream.name not in self._untold and self._decider.asks_usage(upstream, shaping)
+        notes.asked_usage = self._decider.asks_usage(upstream, shaping)
         verdict = await self._call(upstream, incoming, shaping, summary, notes)
         if not notes.asked_usage or not verdict.blames(USAGE_FIELDS):
             return verdict
@@ -218,7 +217,7 @@ class Gateway:
         notes.asked_usage = False
         verdict = await self._call(upstream, incoming, shaping, summary, notes)
         if verdict.answer.status < 400:
-            self._untold.add(upstream.name)
+            self._decider.ask_no_usage(upstream)
         return verdict
 
     async def _call(

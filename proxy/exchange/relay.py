@@ -26,7 +26,7 @@ from proxy.upstream.answer import Answer
 from proxy.upstream.headers import to_client
 from proxy.upstream.overflow import Overflow, classify, classify_event
 from proxy.upstream.overflow_text import plain
-from proxy.upstream.overflow_vetoes import HARD
+from proxy.upstream.overflow_vetoes import asks_for_something_else
 from proxy.upstream.unwrap import unwrap_event
 from proxy.wire import problem, sse
 from proxy.wire.encoding import Decoder, decode_body, decoder
@@ -130,7 +130,7 @@ async def _begins_as_one(answer: Answer, fields: Mapping[bytes, bytes], encoding
 
 def _asks_to_wait(text: bytes) -> bool:
     """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once are no answer to them."""
-    return bool(HARD.search(plain(text[:_HEAD_LIMIT].decode("utf-8", "replace"))))
+    return asks_for_something_else(plain(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
 
 
 def readable(raw: bytes, encoding: str, limit: int) -> bytes:
