@@ -14,20 +14,22 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """A client's request. `path` is escaped as it came, header names are in lower case."""
+    """A client's request. `path` is escaped as it came, header names are in lower case; `fields` has the first value
+    of each header."""
 
     method: str
     path: str
     query: bytes
     headers: list[tuple[bytes, bytes]]
     request_id: str
+    fields: dict[bytes, bytes] = {}
+
+    def __post_init__(self) -> None:
+        self.fields.update(self.headers[::-1])
 
     def header(self, name: bytes) -> str:
         """The first value of a header, or an empty string."""
-        for key, value in self.headers:
-            if key == name:
-                return value.decode("latin-1")
-        return ""
+        return self.fields.get(name, b"").decode("latin-1")
 
     def flag(self, name: bytes) -> bool:
         return self.header(name).strip().lower() in ("true", "1", "yes")

@@ -196,13 +196,14 @@ class Relay:
     # -- an answer in one piece ----------------------------------------------------------------------------------
 
     async def _whole(self, raw: bytes) -> None:
-        verdict = self._verdict
-        if verdict.answer.status < 400:
+        verdict, told = self._verdict, raw
+        good = verdict.answer.status < 400
+        if good and self._tells_edits and not verdict.encoding:
+            told = self._with_applied_edits(raw)
+        await self._start(content_length=len(told))
+        await self._down.end(told)
+        if good:
             self._read_usage(readable(raw, verdict.encoding, WHOLE_LIMIT))
-            if self._tells_edits and not verdict.encoding:
-                raw = self._with_applied_edits(raw)
-        await self._start(content_length=len(raw))
-        await self._down.end(raw)
 
     def _read_usage(self, body: bytes) -> None:
         usage = usage_of(body)

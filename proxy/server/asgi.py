@@ -7,7 +7,7 @@ bytes; beyond the bound the answer is a 503 that says when to come again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from random import getrandbits
 from typing import Any
 
@@ -15,12 +15,13 @@ from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeou
 from proxy.exchange.gateway import Gateway
 from proxy.exchange.incoming import STOPPING, ClientGone, Headers, Incoming
 from proxy.server.allocator import WORTHWHILE, give_back
-from proxy.server.watch import Watch
+from proxy.server.watch import Watches
 from proxy.wire.encoding import decode_body
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Fields = Mapping[bytes, bytes]
 
 # Seconds of silence within an upload after which its place is given to another; nginx's client_body_timeout.
 UPLOAD_PAUSE_S = 60.0
@@ -68,18 +69,23 @@ class Load:
 
 
 class RequestBody:
-    """The body of an ASGI request, read whole (decoded and bounded) or as it comes."""
+    """The body of an ASGI request, read whole (decoded and bounded) or as it comes. `complete`: its end has come.
+
+    Nothing is waited for longer than `pause_s` seconds, as long as somebody calls `look` now and then.
+    """
 
     def __init__(
-        self, receive: Receive, headers: Headers, load: Load, max_bytes: int, pause_s: float = UPLOAD_PAUSE_S
+        self, receive: Receive, fields: Fields, load: Load, max_bytes: int, pause_s: float = UPLOAD_PAUSE_S
     ) -> None:
         self._receive, self._load, self._max, self._pause_s = receive, load, max_bytes, pause_s
-        fields = dict(headers)
         self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
         length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
         self._left = int(length) if length.isdigit() and len(length) < 19 else None
         self.held = 0
-        self.complete = asyncio.Event()
+        self.complete = False
+        self._waiting: asyncio.Task[Any] | None = None  # for the client's next message
+        self._messages, self._seen, self._seen_at = 0, -1, 0.0
+        self._given_up = False
 
     async def read(self) -> bytes:
         """Raises BodyTooLarge, Overloaded, ClientGone, UploadTimeout; UnknownEncoding, and InvalidRequest for a broken
@@ -87,40 +93,46 @@ class RequestBody:
         if self._left is not None and self._left > self._max:
             raise self._too_large()
         parts: list[bytes] = []
-        try:
-            async with asyncio.timeout(self._pause_s) as pause:
-                while not self.complete.is_set():
-                    chunk = self._taken(await self._receive())
-                    self._hold(len(chunk))
-                    parts.append(chunk)
-                    if not self.complete.is_set():
-                        pause.reschedule(asyncio.get_running_loop().time() + self._pause_s)
-        except TimeoutError:
-            raise self._paused() from None
+        while not self.complete:
+            chunk = await self._next()
+            self._hold(len(chunk))
+            parts.append(chunk)
         raw = parts[0] if len(parts) == 1 else b"".join(parts)
         return self._decoded(raw) if self._encoding not in ("", "identity") else raw
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """As they come."""
-        while not self.complete.is_set():
-            try:
-                async with asyncio.timeout(self._pause_s):
-                    message = await self._receive()
-            except TimeoutError:
-                raise self._paused() from None
-            if chunk := self._taken(message):
+        while not self.complete:
+            if chunk := await self._next():
                 yield chunk
 
-    def _taken(self, message: Message) -> bytes:
-        """The bytes of a message. Where a length was announced it tells which are the last: the server would only say
-        so with an empty message more, and each costs a change of threads."""
+    def look(self, now: float) -> None:
+        """Give up waiting, if nothing has come for too long. `now` is in seconds, of any clock."""
+        if self._waiting is None or self._messages != self._seen:
+            self._seen, self._seen_at = self._messages, now
+        elif now - self._seen_at >= self._pause_s and not self._given_up:
+            self._given_up = True
+            self._waiting.cancel()
+
+    async def _next(self) -> bytes:
+        """The next bytes. Where a length was announced it tells which are the last: the server would only say so with
+        an empty message more, and each costs a change of threads."""
+        self._waiting = task = asyncio.current_task()
+        try:
+            message = await self._receive()
+        except asyncio.CancelledError:
+            if self._given_up and task is not None and not task.uncancel():
+                raise self._paused() from None
+            raise
+        finally:
+            self._waiting = None
         if message["type"] == "http.disconnect":
             raise ClientGone
+        self._messages += 1
         chunk: bytes = message.get("body", b"")
         if self._left is not None:
             self._left -= len(chunk)
-        if self._left == 0 or not message.get("more_body", False):
-            self.complete.set()
+        self.complete = self._left == 0 or not message.get("more_body", False)
         return chunk
 
     def _paused(self) -> UploadTimeout:
@@ -155,13 +167,13 @@ class Response:
     """The client's side of an answer. One given before the whole body was read says that the connection ends with it:
     the server closes it then, and the client's next request would run into that."""
 
-    def __init__(self, send: Send, complete: asyncio.Event) -> None:
-        self._send, self._complete = send, complete
+    def __init__(self, send: Send, body: RequestBody) -> None:
+        self._send, self._body = send, body
         self.started = False
 
     async def start(self, status: int, headers: Headers) -> None:
         self.started = True
-        if not self._complete.is_set():
+        if not self._body.complete:
             headers = [*headers, (b"connection", b"close")]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -178,6 +190,7 @@ class Front:
     def __init__(self, gateway: Gateway, load: Load, max_body_bytes: int) -> None:
         self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
         self._exchanges: set[asyncio.Task[None]] = set()
+        self._watches = Watches()
 
     def cut(self) -> None:
         """Give up every exchange that still goes on: their time to finish is over. Their clients are told so."""
@@ -186,10 +199,9 @@ class Front:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         incoming = _incoming(scope)
-        body = RequestBody(receive, incoming.headers, self._load, self._max_body)
-        if incoming.method in _BODILESS:
-            body.complete.set()
-        response = Response(send, body.complete)
+        body = RequestBody(receive, incoming.fields, self._load, self._max_body)
+        body.complete = incoming.method in _BODILESS
+        response = Response(send, body)
         if self._load.full:
             await self._gateway.turn_away(incoming, response, self._load.draining)
             return
@@ -204,7 +216,7 @@ class Front:
         """Run the exchange, and cancel it when the client goes away."""
         exchange = asyncio.current_task()
         assert exchange is not None
-        watch = Watch(exchange, body.complete, receive)
+        watch = self._watches.begin(exchange, body, receive)
         self._exchanges.add(exchange)
         try:
             await self._gateway.handle(incoming, body, response)
@@ -216,7 +228,7 @@ class Front:
                 await self._gateway.tell_gone(incoming, response)
         finally:
             self._exchanges.discard(exchange)
-            watch.end()
+            self._watches.end(watch)
 
 
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
@@ -224,7 +236,7 @@ _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 
 def _incoming(scope: Message) -> Incoming:
     """The request as a value. Header names are in lower case in ASGI."""
-    headers = list(scope["headers"])
+    headers = scope["headers"]
     path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
     given = next((v.decode("latin-1") for k, v in headers if k == b"x-request-id"), "")
     request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"

@@ -13,9 +13,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterable, Callable
 from functools import lru_cache
+from typing import Any
 
 import aiohttp
 import stamina
+from multidict import CIMultiDict
 from yarl import URL
 
 from proxy.upstream.answer import Answer
@@ -33,14 +35,26 @@ _WAIT_INITIAL, _WAIT_MAX, _JITTER = 0.1, 0.4, 0.1
 _HEAD_BYTES = 64 * 1024
 
 
+class _Request(aiohttp.ClientRequest):
+    """Takes its headers as they are: to add none of its own aiohttp would copy them four times."""
+
+    _skip_auto_headers = CIMultiDict({"Content-Type": None})
+
+    def update_headers(self, headers: Any) -> None:
+        self.headers = headers
+
+    def update_auto_headers(self, skip_auto_headers: Any) -> None:
+        pass
+
+
 def open_session() -> aiohttp.ClientSession:
-    """A session that adds nothing and keeps nothing."""
+    """A session that adds nothing and keeps nothing. It is to be given every header, `host` included."""
     return aiohttp.ClientSession(
+        request_class=_Request,
         connector=Connections(),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         timeout=aiohttp.ClientTimeout(total=None),
         max_line_size=_HEAD_BYTES,
         max_field_size=_HEAD_BYTES,

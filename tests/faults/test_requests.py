@@ -12,6 +12,7 @@ import pytest
 
 from proxy.errors import UploadTimeout
 from proxy.server.asgi import Load, RequestBody
+from proxy.server.watch import Watches
 from tests.exchange.test_gateway import COMPLETION, WINDOW
 from tests.faults.raw import BODY, CLOSE_AFTER, exchange, opened, request
 from tests.running import Running, running
@@ -198,8 +199,12 @@ async def test_a_slow_upload_arrives_and_one_that_stops_gives_its_place_back() -
         await asyncio.sleep(60)
         return {}
 
+    stuck, watches, task = RequestBody(never, {}, Load(1, 1), 1, pause_s=0.01), Watches(), asyncio.current_task()
+    assert task is not None
+    watch = watches.begin(task, stuck, never)
     with pytest.raises(UploadTimeout):
-        await RequestBody(never, [], Load(1, 1), 1, pause_s=0.01).read()
+        await stuck.read()
+    watches.end(watch)
 
 
 async def test_a_half_closed_client_is_a_client_that_has_left() -> None:

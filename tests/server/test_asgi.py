@@ -41,7 +41,7 @@ def body(
         await asyncio.Event().wait()
         raise AssertionError
 
-    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    named = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     return RequestBody(receive, named, load or Load(10, 10_000), limit, pause_s)
 
 
@@ -63,7 +63,7 @@ WHOLE: list[tuple[list[dict[str, Any]], dict[str, str], bytes]] = [
 async def test_a_body_is_read_to_its_end(messages: list[Any], headers: dict[str, str], whole: bytes) -> None:
     given = body(messages, **headers)
     assert await given.read() == whole
-    assert given.complete.is_set()
+    assert given.complete
 
 
 async def test_a_body_is_given_on_as_it_comes() -> None:
@@ -81,7 +81,6 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, str], type[Exception]]]
     ("broken", came(b"a"), {"content_encoding": "gzip"}, InvalidRequest),
     ("gone", [GONE], {}, ClientGone),
     ("gone in the middle", [*came(b"a", more=True), GONE], {}, ClientGone),
-    ("silent", came(b"a", more=True), {"pause": ""}, UploadTimeout),
 ]
 
 
@@ -89,9 +88,39 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, str], type[Exception]]]
 async def test_what_is_no_whole_body_is_refused(
     _: str, messages: list[Any], headers: dict[str, str], error: type[Exception]
 ) -> None:
-    pause_s = 0.05 if "pause" in headers else 5.0
     with pytest.raises(error):
-        await body(messages, pause_s=pause_s, **headers).read()
+        await body(messages, **headers).read()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_body_that_stops_coming_is_given_up(whole: bool) -> None:
+    given = body(came(b"a", b"b", more=True), pause_s=5.0)
+
+    async def taken() -> list[bytes]:
+        return [await given.read()] if whole else [chunk async for chunk in given.chunks()]
+
+    given.look(0.0)  # nobody waits for it yet
+    given.look(9.0)
+    taking = asyncio.ensure_future(taken())
+    await asyncio.sleep(0)
+    for now in (10.0, 14.9):
+        given.look(now)
+        await asyncio.sleep(0)
+        assert not taking.done()
+    for now in (15.1, 15.2):
+        given.look(now)
+    with pytest.raises(UploadTimeout, match="for 5 seconds"):
+        await taking
+    assert not taking.cancelled()
+
+
+async def test_a_reading_that_is_cancelled_is_no_pause() -> None:
+    given = body(came(b"a", more=True))
+    taking = asyncio.ensure_future(given.read())
+    await asyncio.sleep(0)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
 
 
 async def test_what_is_held_is_counted_and_given_back() -> None:
@@ -150,9 +179,9 @@ async def test_an_answer_is_said_in_the_servers_messages() -> None:
     async def send(message: dict[str, Any]) -> None:
         said.append(message)
 
-    complete = asyncio.Event()
-    complete.set()
-    response = Response(send, complete)
+    read = body(came(b""))
+    await read.read()
+    response = Response(send, read)
     assert not response.started
     await response.start(201, [(b"a", b"b")])
     assert response.started
