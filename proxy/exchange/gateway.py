@@ -57,6 +57,8 @@ class Gateway:
     ) -> None:
         self._calls, self._decider, self._telemetry = calls, decider, telemetry
         self._access, self._compaction = access, compaction
+        self._relaying = RelaySettings(calls.keepalive_s)
+        self._explaining = RelaySettings(calls.keepalive_s, explains=True)
         self._after: set[asyncio.Task[bool]] = set()
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
@@ -276,7 +278,7 @@ class Gateway:
         *,
         explains: bool = False,
     ) -> Overflow | None:
-        settings = RelaySettings(self._calls.keepalive_s, explains)
+        settings = self._explaining if explains else self._relaying
         try:
             return await Relay(verdict, downstream, notes, shaping, settings).run()
         finally:

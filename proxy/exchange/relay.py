@@ -64,7 +64,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     """Read as much of an answer as it takes to know whether it is an overflow, of a stream for at most `patience_s`
     seconds (0: as long as its first bytes take). Raises what the answer raises."""
     fields = {name.lower(): value for name, value in answer.headers}
-    kind, encoding = (_value(fields, name) for name in (b"content-type", b"content-encoding"))
+    kind, encoding = _value(fields, b"content-type"), _value(fields, b"content-encoding")
     encoding = "" if encoding == "identity" else encoding
     if answer.status >= 400:
         raw = await answer.read(ERROR_LIMIT)
@@ -73,7 +73,9 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
         heavy = answer.status == 413 and found is None and not _asks_to_wait(text)
         body = raw if answer.complete else None
         return Verdict(answer, found, body, too_many_bytes=heavy, encoding=encoding)
-    if kind.startswith("text/event-stream") or await _begins_as_one(answer, fields, encoding):
+    if kind.startswith("text/event-stream") or (
+        not _plainly_none(fields, kind, encoding) and _EVENTS.match(await answer.read(_EVENTS_HEAD))
+    ):
         beginning = _Beginning(answer, encoding, patience_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s or None):
@@ -121,11 +123,10 @@ class _Beginning:
         return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
 
 
-async def _begins_as_one(answer: Answer, fields: Mapping[bytes, bytes], encoding: str) -> bool:
-    """Whether a stream comes under another label. Most answers say that they are none: JSON of a given length."""
-    if encoding or (b"content-length" in fields and _value(fields, b"content-type").startswith("application/json")):
-        return False
-    return _EVENTS.match(await answer.read(_EVENTS_HEAD)) is not None
+def _plainly_none(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
+    """Whether an answer is no stream under another label, as most say themselves: JSON of a given length. What is
+    compressed is taken at its word."""
+    return bool(encoding) or (b"content-length" in fields and kind.startswith("application/json"))
 
 
 def _asks_to_wait(text: bytes) -> bool:
@@ -173,7 +174,6 @@ class Relay:
         request = shaping.request if shaping else None
         observed = notes.outcome == "observed"  # then nothing was applied
         self._tells_edits = request is not None and not observed and is_ours(request.context_management)
-        self._tap = sse.Tap()
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
 
     async def run(self) -> Overflow | None:
@@ -257,7 +257,7 @@ class Relay:
 
     async def _untouched(self, pulse: Pulse) -> None:
         """Every byte as it came; the tap reads beside."""
-        write, tap = pulse.write, self._tap
+        write, tap = pulse.write, sse.Tap()
         unpacked = decoder(self._verdict.encoding, _STREAM_LIMIT) if self._verdict.encoding else None
         async for chunk in self._verdict.answer.chunks():
             if unpacked is not None or not tap.idle or not _uneventful(chunk):
@@ -343,12 +343,11 @@ class Relay:
     async def _start(self, content_length: int | None = None) -> None:
         answer = self._verdict.answer
         changed = content_length is not None and self._tells_edits and not self._verdict.encoding
-        headers = to_client(answer.headers, body_changed=changed)
-        if content_length is not None or self._verdict.stream:
-            headers = [pair for pair in headers if pair[0] != b"content-length"]
+        length_known = content_length is None and not self._verdict.stream
+        headers = to_client(answer.headers, body_changed=changed, length_known=length_known)
         if content_length is not None:
             headers.append((b"content-length", b"%d" % content_length))
-        if not any(name == b"x-request-id" for name, _ in headers):
+        if b"x-request-id" not in dict(headers):
             headers.append((b"x-request-id", self._notes.request_id.encode("latin-1", "replace")))
         if self._shaping is not None:
             headers += report.headers(self._shaping, self._notes.edits, self._notes.gathered)

@@ -48,6 +48,7 @@ _OF_THE_BYTES = frozenset(
         b"etag",
     }
 )
+_LENGTH = frozenset({b"content-length"})
 _OURS = b"x-trimtab-"
 _FORBIDDEN = re.compile(rb"[\r\n\0]")
 # What no field value may hold; an upstream's is mended as RFC 9110 §5.5 has it, for our server would refuse to send it.
@@ -73,7 +74,9 @@ def to_upstream(
     """
     pairs = _checked(headers)
     credentials_go = upstream.api_key is not None or not keep_credentials
-    dropped = _dropped(tuple(upstream.headers), body_changed, identity, credentials_go) | _named_by_connection(pairs)
+    dropped = _dropped(tuple(upstream.headers), body_changed, identity, credentials_go)
+    if b"connection" in dict(pairs):
+        dropped |= _named_by_connection(pairs)
     kept = [pair for pair in pairs if pair[0] not in dropped and not pair[0].startswith(_OURS)]
     size = _length(pairs, body_changed) if content_length is None else b"%d" % content_length
     if size is not None:
@@ -83,19 +86,24 @@ def to_upstream(
     return [(b"host", host(upstream.base_url)), *kept, *_configured(upstream)]
 
 
-def to_client(headers: Iterable[tuple[bytes, bytes]], *, body_changed: bool = False) -> Pairs:
+def to_client(
+    headers: Iterable[tuple[bytes, bytes]], *, body_changed: bool = False, length_known: bool = True
+) -> Pairs:
     """What goes back, names in lower case: end-to-end headers, repeated ones (`set-cookie`) included.
 
-    With `body_changed` (decoded, or edited) the caller states `content-length` and `content-encoding` anew.
+    With `body_changed` (decoded, or edited) the caller states `content-length` and `content-encoding` anew. The length
+    is left out too where it is not `length_known` here that it will hold.
     """
     pairs = [(name.lower(), value) for name, value in headers]
     if _CONTROL.search(b" ".join([value for _, value in pairs])):
         pairs = [(name, _CONTROL.sub(b" ", value)) for name, value in pairs]
-    dropped = HOP_BY_HOP | _named_by_connection(pairs)
+    fields, dropped = dict(pairs), HOP_BY_HOP
+    if b"connection" in fields:
+        dropped |= _named_by_connection(pairs)
     if body_changed:
         dropped |= _OF_THE_BYTES
-    elif any(name == b"transfer-encoding" for name, _ in pairs):
-        dropped |= {b"content-length"}  # RFC 9112 §6.3: transfer-encoding overrides it
+    elif not length_known or b"transfer-encoding" in fields:  # which overrides it (RFC 9112 §6.3)
+        dropped |= _LENGTH
     return [pair for pair in pairs if pair[0] not in dropped]
 
 
@@ -113,8 +121,8 @@ def _checked(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
     pairs = [(name.lower(), value) for name, value in headers]
     if _FORBIDDEN.search(b" ".join([value for _, value in pairs])):
         raise InvalidRequest("A header value holds a line break or NUL: send it without.")
-    names = [name for name, _ in pairs]
-    if not all(names) or _NO_NAME.search(b"".join(names)):
+    names = dict(pairs)
+    if b"" in names or _NO_NAME.search(b"".join(names)):
         raise InvalidRequest("A header name holds characters that no header name may hold.")
     return pairs
 

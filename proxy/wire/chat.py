@@ -138,7 +138,8 @@ def _request(body: bytes, source: bytes, head: _Head, messages: Messages) -> Cha
 
 def _says(raw: Raw) -> bool:
     """Whether a field is there with something in it; the bytes are looked at only where they can be null or []."""
-    return len(raw) > 4 or bytes(raw) not in (b"", b"null", b"[]")
+    size = len(raw)
+    return size > 4 or (size > 0 and bytes(raw) not in (b"null", b"[]"))
 
 
 def _leniently(source: bytes) -> _Head:
