@@ -72,7 +72,7 @@ class Gateway:
             notes.span = self._telemetry.trace.start(
                 {k.decode("latin-1"): v.decode("latin-1") for k, v in incoming.headers}
             )
-        self._telemetry.began()
+        self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
             await way(incoming, body, downstream, notes)

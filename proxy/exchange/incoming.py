@@ -5,7 +5,7 @@ The server makes them from ASGI; tests and the demo could make them from anythin
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -13,19 +13,21 @@ import msgspec
 Headers = Sequence[tuple[bytes, bytes]]
 
 
+def first_values(headers: Headers) -> dict[bytes, bytes]:
+    """Headers by name; of repeated ones the first counts."""
+    return dict(reversed(headers))
+
+
 class Incoming(msgspec.Struct, frozen=True):
-    """A client's request. `path` is escaped as it came, header names are in lower case; `fields` has the first value
-    of each header."""
+    """A client's request. `path` is escaped as it came, header names are in lower case; `fields` are their first
+    values."""
 
     method: str
     path: str
     query: bytes
     headers: list[tuple[bytes, bytes]]
     request_id: str
-    fields: dict[bytes, bytes] = {}
-
-    def __post_init__(self) -> None:
-        self.fields.update(self.headers[::-1])
+    fields: Mapping[bytes, bytes]
 
     def header(self, name: bytes) -> str:
         """The first value of a header, or an empty string."""

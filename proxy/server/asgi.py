@@ -13,7 +13,7 @@ from typing import Any
 
 from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeout
 from proxy.exchange.gateway import Gateway
-from proxy.exchange.incoming import STOPPING, ClientGone, Headers, Incoming
+from proxy.exchange.incoming import STOPPING, ClientGone, Headers, Incoming, first_values
 from proxy.server.allocator import WORTHWHILE, give_back
 from proxy.server.watch import Watches
 from proxy.wire.encoding import decode_body
@@ -236,8 +236,9 @@ _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 
 def _incoming(scope: Message) -> Incoming:
     """The request as a value. Header names are in lower case in ASGI."""
-    headers = scope["headers"]
+    headers = list(scope["headers"])
+    fields = first_values(headers)
     path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
-    given = next((v.decode("latin-1") for k, v in headers if k == b"x-request-id"), "")
+    given = fields.get(b"x-request-id", b"").decode("latin-1")
     request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
-    return Incoming(scope["method"], path, scope["query_string"], headers, request_id)
+    return Incoming(scope["method"], path, scope["query_string"], headers, request_id, fields)

@@ -70,11 +70,6 @@ class Telemetry:
         self._ended: list[Ended] = []
         self._settles = False  # `settle` is to be called soon
 
-    def began(self) -> None:
-        """A request arrived; `metrics.ended()` says when it is over."""
-        self.metrics.began()
-        self._put_off()
-
     def observe(self, exchange: Exchange, span: ExchangeSpan | None = None) -> None:
         """Every exchange ends here, once: its span is closed, and it is counted and logged soon, together with all
         that end meanwhile: a busy process spends a third of the time on it then."""

@@ -45,9 +45,12 @@ class Tracing(Protocol):
         """Send what is still waiting; blocks for seconds at most."""
 
 
+_NO_TIME: AbstractContextManager[None] = nullcontext()
+
+
 class _NoSpan:
     def child(self, part: Part) -> AbstractContextManager[None]:
-        return nullcontext()
+        return _NO_TIME
 
     def headers(self) -> dict[str, str]:
         return {}

@@ -26,7 +26,7 @@ _PATIENCE = 1.0  # an upstream that asks in retry-after for a longer wait, in se
 class Call:
     """One request, and whether it may be sent again."""
 
-    __slots__ = ("body", "headers", "method", "replayable", "upstream", "url")
+    __slots__ = ("body", "headers", "method", "upstream", "url")
 
     def __init__(
         self,
@@ -41,7 +41,11 @@ class Call:
         self.url = url
         self.headers = CIMultiDict(_texts(headers))
         self.body = body if isinstance(body, bytes) else Upload(body)
-        self.replayable = method in _READS or url.partition("?")[0].endswith(_COMPUTES)
+
+    @property
+    def replayable(self) -> bool:
+        """Sending it twice leaves nothing behind upstream."""
+        return self.method in _READS or self.url.partition("?")[0].endswith(_COMPUTES)
 
     def again(self, outcome: Answer | Failure) -> bool:
         """Would another try be safe and sensible after `outcome`?"""

@@ -72,10 +72,10 @@ def to_upstream(
     answer. `keep_credentials=False` is for a proxy that checked the client's key itself: that key is no
     business of the upstream's. Raises InvalidRequest for a header that would break the framing.
     """
-    pairs = _checked(headers)
+    pairs, fields = _checked(headers)
     credentials_go = upstream.api_key is not None or not keep_credentials
     dropped = _dropped(tuple(upstream.headers), body_changed, identity, credentials_go)
-    if b"connection" in dict(pairs):
+    if b"connection" in fields:
         dropped |= _named_by_connection(pairs)
     kept = [pair for pair in pairs if pair[0] not in dropped and not pair[0].startswith(_OURS)]
     size = _length(pairs, body_changed) if content_length is None else b"%d" % content_length
@@ -117,14 +117,14 @@ def host(base_url: str) -> bytes:
     return shown.encode("idna" if not shown.isascii() else "ascii")
 
 
-def _checked(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
+def _checked(headers: Iterable[tuple[bytes, bytes]]) -> tuple[Pairs, dict[bytes, bytes]]:
     pairs = [(name.lower(), value) for name, value in headers]
     if _FORBIDDEN.search(b" ".join([value for _, value in pairs])):
         raise InvalidRequest("A header value holds a line break or NUL: send it without.")
-    names = dict(pairs)
-    if b"" in names or _NO_NAME.search(b"".join(names)):
+    fields = dict(pairs)
+    if b"" in fields or _NO_NAME.search(b"".join(fields)):
         raise InvalidRequest("A header name holds characters that no header name may hold.")
-    return pairs
+    return pairs, fields
 
 
 @lru_cache(maxsize=64)

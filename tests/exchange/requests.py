@@ -10,7 +10,7 @@ import msgspec
 from proxy.context.plan import history
 from proxy.context.policy import Policy, ShapingSettings
 from proxy.context.views import Memo
-from proxy.exchange.incoming import Headers, Incoming
+from proxy.exchange.incoming import Headers, Incoming, first_values
 from proxy.exchange.shape import Shaping, decide
 from proxy.limits import Limit
 from proxy.wire.chat import ChatRequest, decode
@@ -21,7 +21,7 @@ WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
 def incoming(path: str = "/v1/chat/completions", method: str = "POST", **headers: str) -> Incoming:
     """A request with these headers, `_` for `-`."""
     named = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
-    return Incoming(method, path, b"", named, "req-1")
+    return Incoming(method, path, b"", named, "req-1", first_values(named))
 
 
 def request(messages: list[Any], **fields: Any) -> ChatRequest:

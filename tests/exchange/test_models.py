@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from proxy.exchange import models
-from proxy.exchange.incoming import Incoming
+from proxy.exchange.incoming import Incoming, first_values
 from proxy.settings import parse
 from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.conversations import chat
@@ -24,7 +24,7 @@ QUIET = '[limits]\ndiscover = false\nask_usage = "never"\n'
 
 
 def incoming(path: str, headers: list[tuple[bytes, bytes]] = JSON) -> Incoming:
-    return Incoming("POST", path, b"", headers, "r")
+    return Incoming("POST", path, b"", headers, "r", first_values(headers))
 
 
 NAMED = [

@@ -31,8 +31,8 @@ def test_every_exchange_is_counted_and_written_once() -> None:
 async def test_what_a_loop_can_do_later_is_put_off_for_a_moment_and_not_past_a_scrape() -> None:
     stream = io.StringIO()
     telemetry = open_telemetry(TelemetrySettings(), models=["gpt-4o"], stream=stream)
-    telemetry.began()
-    telemetry.began()
+    telemetry.metrics.began()
+    telemetry.metrics.began()
     for _ in range(3):
         telemetry.observe(PASSED)
     telemetry.metrics.ended()
