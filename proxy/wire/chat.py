@@ -129,7 +129,7 @@ def _request(body: bytes, source: bytes, head: _Head, messages: Messages) -> Cha
         model=head.model,
         stream=bool(head.stream),
         max_tokens=max(limits, default=None),
-        extras=tuple([raw for raw in _extras(head) if _says(raw)]),
+        extras=tuple([raw for raw in _extras(head) if len(raw) and _says(raw)]),
         has_tools=_says(head.tools) or _says(head.functions),
         stream_options=head.stream_options,
         context_management=management if _says(management) else None,
@@ -138,8 +138,7 @@ def _request(body: bytes, source: bytes, head: _Head, messages: Messages) -> Cha
 
 def _says(raw: Raw) -> bool:
     """Whether a field is there with something in it; the bytes are looked at only where they can be null or []."""
-    size = len(raw)
-    return size > 4 or (size > 0 and bytes(raw) not in (b"null", b"[]"))
+    return len(raw) > 4 or bytes(raw) not in (b"", b"null", b"[]")
 
 
 def _leniently(source: bytes) -> _Head:
