@@ -31,8 +31,8 @@ class Access:
 def credential(incoming: Incoming) -> bytes:
     """What tells one tenant from another: the credential as sent, in whichever header it came."""
     for name in (b"authorization", b"api-key", b"x-api-key"):
-        if value := incoming.header(name):
-            return value.encode("latin-1")
+        if value := incoming.fields.get(name):
+            return value
     return b""
 
 

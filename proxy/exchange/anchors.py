@@ -103,7 +103,7 @@ def factor_of(found: Anchored, model_factor: float) -> float:
 
 def as_it_is(shaping: Shaping, found: Anchored) -> Shaping:
     """The same decision, or to send the request as it was received where it fits, or may well fit."""
-    if not _doubtful(shaping.plan, shaping.policy, shaping):
+    if not shaping.plan.edits or not _doubtful(shaping.policy, shaping):
         return shaping
     anchor = found.anchor
     if anchor is None:
@@ -115,13 +115,13 @@ def as_it_is(shaping: Shaping, found: Anchored) -> Shaping:
     return msgspec.structs.replace(shaping, plan=_untouched(shaping.plan)) if fits else shaping
 
 
-def _doubtful(plan: Plan, policy: Policy, shaping: Shaping) -> bool:
+def _doubtful(policy: Policy, shaping: Shaping) -> bool:
     """Shaped for its tokens alone, by an estimate that is within its own error of the budget."""
     rules = policy.shaping
     windows = rules.max_messages or rules.summarize_after_messages or rules.truncate == "always"
-    if not plan.edits or policy.managed or windows:
+    if policy.managed or windows:
         return False
-    return shaping.counted(plan.original) <= shaping.budget.usable * DOUBT
+    return shaping.counted(shaping.plan.original) <= shaping.budget.usable * DOUBT
 
 
 def _worth_trying(shaping: Shaping) -> bool:

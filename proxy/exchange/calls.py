@@ -182,8 +182,11 @@ class Calls:
 
 def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:
     """The client's headers, with our own trace context in the place of theirs where traces are on."""
-    ours = {name.lower().encode(): value.encode() for name, value in notes.span.headers().items()}
-    return [*(pair for pair in incoming.headers if pair[0] not in ours), *ours.items()] if ours else incoming.headers
+    carried = notes.span.headers()
+    if not carried:
+        return incoming.headers
+    ours = {name.lower().encode(): value.encode() for name, value in carried.items()}
+    return [*(pair for pair in incoming.headers if pair[0] not in ours), *ours.items()]
 
 
 class _Message(msgspec.Struct):

@@ -34,7 +34,8 @@ class Incoming(msgspec.Struct, frozen=True):
         return self.fields.get(name, b"").decode("latin-1")
 
     def flag(self, name: bytes) -> bool:
-        return self.header(name).strip().lower() in ("true", "1", "yes")
+        value = self.fields.get(name)
+        return value is not None and value.strip().lower() in (b"true", b"1", b"yes")
 
 
 # What an exchange is cancelled with when the server stops before it is done; without it the client has gone.

@@ -36,16 +36,22 @@ def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
     reserved = _reserve(limit, max_tokens)
     floor = min(FLOOR, int(FLOOR_SHARE * limit.context_size))
     room = max(limit.context_size - reserved, floor, 1)
-    caps = [cap for cap in (limit.max_input_tokens, limit.budget) if cap is not None]
-    return Budget(min([room, *caps]), reserved, limit.context_size)
+    return Budget(_capped(limit, room), reserved, limit.context_size)
 
 
 def widest(limit: Limit, max_tokens: int | None = None) -> Budget:
     """The budget that leaves the output no more than is worth having: for a request that would be refused otherwise."""
     lowest = _lowest(limit, max_tokens if max_tokens and max_tokens > 0 else limit.max_output_tokens)
     reserved = min(lowest, limit.context_size // 2)
-    caps = [cap for cap in (limit.max_input_tokens, limit.budget) if cap is not None]
-    return Budget(max(1, min([limit.context_size - reserved, *caps])), reserved, limit.context_size)
+    return Budget(max(1, _capped(limit, limit.context_size - reserved)), reserved, limit.context_size)
+
+
+def _capped(limit: Limit, room: int) -> int:
+    """No more than the model's input and the operator's budget."""
+    for cap in (limit.max_input_tokens, limit.budget):
+        if cap is not None and cap < room:
+            room = cap
+    return room
 
 
 def _reserve(limit: Limit, max_tokens: int | None) -> int:
