@@ -78,10 +78,9 @@ class Watches:
 
     def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        for watch in self._watches:
-            watch.look(now)
         self._idle = 0 if self._watches else self._idle + 1
         self._turns = self._idle < _RESTS_AFTER
         if self._turns:
             loop.call_later(EVERY_S, self._turn)
+        for watch in self._watches:
+            watch.look(loop.time())
