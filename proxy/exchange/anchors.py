@@ -19,7 +19,6 @@ import msgspec
 
 from proxy.context.edits import Plan
 from proxy.context.plan import History
-from proxy.context.policy import Policy
 from proxy.context.views import Memo
 from proxy.exchange.shape import Shaping
 from proxy.limits.calibration import believed
@@ -103,7 +102,7 @@ def factor_of(found: Anchored, model_factor: float) -> float:
 
 def as_it_is(shaping: Shaping, found: Anchored) -> Shaping:
     """The same decision, or to send the request as it was received where it fits, or may well fit."""
-    if not shaping.plan.edits or not _doubtful(shaping.policy, shaping):
+    if not _doubtful(shaping):
         return shaping
     anchor = found.anchor
     if anchor is None:
@@ -115,13 +114,14 @@ def as_it_is(shaping: Shaping, found: Anchored) -> Shaping:
     return msgspec.structs.replace(shaping, plan=_untouched(shaping.plan)) if fits else shaping
 
 
-def _doubtful(policy: Policy, shaping: Shaping) -> bool:
+def _doubtful(shaping: Shaping) -> bool:
     """Shaped for its tokens alone, by an estimate that is within its own error of the budget."""
+    plan, policy = shaping.plan, shaping.policy
     rules = policy.shaping
     windows = rules.max_messages or rules.summarize_after_messages or rules.truncate == "always"
-    if policy.managed or windows:
+    if not plan.edits or policy.managed or windows:
         return False
-    return shaping.counted(shaping.plan.original) <= shaping.budget.usable * DOUBT
+    return shaping.counted(plan.original) <= shaping.budget.usable * DOUBT
 
 
 def _worth_trying(shaping: Shaping) -> bool:

@@ -15,11 +15,9 @@ from proxy.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeou
 from proxy.exchange.gateway import Gateway
 from proxy.exchange.incoming import STOPPING, ClientGone, Headers, Incoming, first_values
 from proxy.server.allocator import WORTHWHILE, give_back
-from proxy.server.watch import Watches
+from proxy.server.watch import Message, Receive, Watches
 from proxy.wire.encoding import decode_body
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Fields = Mapping[bytes, bytes]
 
@@ -83,8 +81,8 @@ class RequestBody:
         self._left = int(length) if length.isdigit() and len(length) < 19 else None
         self.held = 0
         self.complete = False
-        self._waiting: asyncio.Task[Any] | None = None  # for the client's next message
-        self._messages, self._seen, self._seen_at = 0, -1, 0.0
+        self._waiting: asyncio.Task[Any] | None = None  # for the client's next message,
+        self._since: float | None = None  # and since when, as far as `look` has seen
         self._given_up = False
 
     async def read(self) -> bytes:
@@ -108,9 +106,11 @@ class RequestBody:
 
     def look(self, now: float) -> None:
         """Give up waiting, if nothing has come for too long. `now` is in seconds, of any clock."""
-        if self._waiting is None or self._messages != self._seen:
-            self._seen, self._seen_at = self._messages, now
-        elif now - self._seen_at >= self._pause_s and not self._given_up:
+        if self._waiting is None or self._given_up:
+            return
+        if self._since is None:
+            self._since = now
+        elif now - self._since >= self._pause_s:
             self._given_up = True
             self._waiting.cancel()
 
@@ -118,6 +118,7 @@ class RequestBody:
         """The next bytes. Where a length was announced it tells which are the last: the server would only say so with
         an empty message more, and each costs a change of threads."""
         self._waiting = task = asyncio.current_task()
+        self._since = None
         try:
             message = await self._receive()
         except asyncio.CancelledError:
@@ -128,7 +129,6 @@ class RequestBody:
             self._waiting = None
         if message["type"] == "http.disconnect":
             raise ClientGone
-        self._messages += 1
         chunk: bytes = message.get("body", b"")
         if self._left is not None:
             self._left -= len(chunk)
@@ -189,13 +189,11 @@ class Front:
 
     def __init__(self, gateway: Gateway, load: Load, max_body_bytes: int) -> None:
         self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
-        self._exchanges: set[asyncio.Task[None]] = set()
         self._watches = Watches()
 
     def cut(self) -> None:
         """Give up every exchange that still goes on: their time to finish is over. Their clients are told so."""
-        for exchange in self._exchanges:
-            exchange.cancel(STOPPING)
+        self._watches.cancel(STOPPING)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         incoming = _incoming(scope)
@@ -217,7 +215,6 @@ class Front:
         exchange = asyncio.current_task()
         assert exchange is not None
         watch = self._watches.begin(exchange, body, receive)
-        self._exchanges.add(exchange)
         try:
             await self._gateway.handle(incoming, body, response)
         except asyncio.CancelledError:
@@ -227,7 +224,6 @@ class Front:
             if not response.started:
                 await self._gateway.tell_gone(incoming, response)
         finally:
-            self._exchanges.discard(exchange)
             self._watches.end(watch)
 
 

@@ -12,6 +12,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
 EVERY_S = 0.1  # seconds; few models answer faster, and a client that leaves earlier is noticed then
 _RESTS_AFTER = 10  # turns without any exchange
 
@@ -28,10 +31,8 @@ class Upload(Protocol):
 class Watch:
     """Watches for one exchange. `gone`: the client left and the exchange was cancelled."""
 
-    def __init__(
-        self, exchange: asyncio.Task[Any], body: Upload, receive: Callable[[], Awaitable[dict[str, Any]]]
-    ) -> None:
-        self._exchange, self._body, self._receive = exchange, body, receive
+    def __init__(self, exchange: asyncio.Task[Any], body: Upload, receive: Receive) -> None:
+        self.exchange, self._body, self._receive = exchange, body, receive
         self.gone = self._seen = False
         self._task: asyncio.Task[None] | None = None
 
@@ -51,7 +52,7 @@ class Watch:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.gone = True
-        self._exchange.cancel()
+        self.exchange.cancel()
 
 
 class Watches:
@@ -61,9 +62,7 @@ class Watches:
         self._watches: set[Watch] = set()
         self._turns, self._idle = False, 0
 
-    def begin(
-        self, exchange: asyncio.Task[Any], body: Upload, receive: Callable[[], Awaitable[dict[str, Any]]]
-    ) -> Watch:
+    def begin(self, exchange: asyncio.Task[Any], body: Upload, receive: Receive) -> Watch:
         watch = Watch(exchange, body, receive)
         self._watches.add(watch)
         if not self._turns:
@@ -75,6 +74,11 @@ class Watches:
         """The answer is complete, or given up."""
         self._watches.discard(watch)
         watch.end()
+
+    def cancel(self, why: str) -> None:
+        """Give up every exchange."""
+        for watch in self._watches:
+            watch.exchange.cancel(why)
 
     def _turn(self) -> None:
         loop = asyncio.get_running_loop()

@@ -42,13 +42,15 @@ class _Request(aiohttp.ClientRequest):
 
     def update_headers(self, headers: Any) -> None:
         self.headers = headers
+        if "Host" not in headers:
+            headers["Host"] = self.url.host_port_subcomponent
 
     def update_auto_headers(self, skip_auto_headers: Any) -> None:
         pass
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A session that adds nothing and keeps nothing. It is to be given every header, `host` included."""
+    """A session that adds nothing and keeps nothing."""
     return aiohttp.ClientSession(
         request_class=_Request,
         connector=Connections(),

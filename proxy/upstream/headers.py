@@ -156,8 +156,6 @@ def _length(pairs: Pairs, body_changed: bool) -> bytes | None:
 
 
 def _configured(upstream: UpstreamSettings) -> Pairs:
-    if not upstream.headers and upstream.api_key is None:
-        return []
     extra = [(name.lower().encode(), value.encode()) for name, value in upstream.headers.items()]
     if upstream.api_key is None or "authorization" in {name.lower() for name in upstream.headers}:
         return extra

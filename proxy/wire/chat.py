@@ -129,7 +129,7 @@ def _request(body: bytes, source: bytes, head: _Head, messages: Messages) -> Cha
         model=head.model,
         stream=bool(head.stream),
         max_tokens=max(limits, default=None),
-        extras=tuple([raw for raw in _extras(head) if len(raw) and _says(raw)]),
+        extras=tuple([raw for raw in _extras(head) if _says(raw)]),
         has_tools=_says(head.tools) or _says(head.functions),
         stream_options=head.stream_options,
         context_management=management if _says(management) else None,

@@ -38,9 +38,8 @@ def create_app(origin: str) -> Litestar:
             message = await receive()
             parts.append(message.get("body", b""))
             more = message.get("more_body", False)
+        headers = CIMultiDict((k.decode(), v.decode()) for k, v in scope["headers"] if k not in _HOP)
         url = URL(origin + scope["raw_path"].decode(), encoded=True)
-        headers = CIMultiDict(host=url.authority)
-        headers.extend((k.decode(), v.decode()) for k, v in scope["headers"] if k not in _HOP)
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         async with session.request(scope["method"], url, headers=headers, data=body or None) as answer:
             kept = [(k.lower(), v) for k, v in answer.raw_headers if k.lower() not in _HOP]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import uvloop
 
-from tests.bench import bodies, load, measure, servers, table
+from tests.bench import bodies, cold, load, measure, servers, table
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,10 @@ def test_every_answer_is_counted_once(upstream: servers.Server) -> None:
 def test_latency_is_that_of_whole_answers(upstream: servers.Server) -> None:
     found = load.latencies([upstream], lambda _: bodies.body("m", 2_000), rounds=3)
     assert len(found["direct"]) == 3
+
+
+def test_a_cold_core_is_measured_for_each_relay() -> None:
+    assert set(cold.measure(2_000, rounds=1)) == {"trimtab", "floor", "bare"}
 
 
 def test_the_table_shows_what_was_measured_and_nothing_else() -> None:

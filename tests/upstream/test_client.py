@@ -367,7 +367,7 @@ async def test_large_response_headers_are_no_obstacle(client: Client) -> None:
 async def test_environment_proxies_and_a_total_timeout_do_not_apply() -> None:
     client = Client()
     async with ScriptedUpstream(lambda request: json_reply(_seen(request))) as server:
-        assert await text(await call(client, settings(server.base_url))) == b'["Content-Length"]'
+        assert await text(await call(client, settings(server.base_url))) == b'["Host","Content-Length"]'
         assert client._session is not None
         assert client._session.trust_env is False
         assert client._session.timeout.total is None
