@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.telemetry import catalogue as names
+from trimtab.telemetry import catalogue as names
 
 HERE = Path(__file__).parent
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}

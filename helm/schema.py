@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from proxy.settings import Settings
+from trimtab.settings import Settings
 
 HERE = Path(__file__).parent
 Schema = dict[str, Any]

@@ -17,10 +17,10 @@ import aiohttp
 from granian.constants import HTTPModes, Interfaces
 from granian.server.embed import Server
 
-from proxy.server.app import create_app
-from proxy.server.parts import Parts
-from proxy.settings import Settings, parse
 from tests.scripted import closed_port
+from trimtab.server.app import create_app
+from trimtab.server.parts import Parts
+from trimtab.settings import Settings, parse
 
 
 @dataclass

@@ -102,7 +102,7 @@ async def serving(
     port: int = 0,
     env: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
-    program: Sequence[str] = (sys.executable, "-m", "proxy.cli", "serve"),
+    program: Sequence[str] = (sys.executable, "-m", "trimtab", "serve"),
     log: BinaryIO | None = None,
 ) -> AsyncIterator[Served]:
     """Start a proxy in front of `upstream` (a base URL) and stop it in the end, if it still runs. Keys in `toml`

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from proxy import errors
-from proxy.errors import TrimtabError
-from proxy.wire import problem
+from trimtab import errors
+from trimtab.errors import TrimtabError
+from trimtab.wire import problem
 
 LEAVES = [
     # leaf, status, type, code, worth another try

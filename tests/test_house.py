@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MODULES = sorted((ROOT / "proxy").rglob("*.py"))
+PACKAGE = ROOT / "proxy" / "trimtab"
+MODULES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 60  # lines of a function, docstring included: one screen
 # Modules that only name what others hold, or start a command.
-NOTHING_TO_TEST = frozenset({"proxy/__init__.py", "proxy/cli/__main__.py"})
+NOTHING_TO_TEST = frozenset({"proxy/trimtab/__init__.py", "proxy/trimtab/__main__.py"})
 
 
 @cache
@@ -28,8 +29,8 @@ def name(path: Path) -> str:
 
 
 def own_tests(path: Path) -> Path:
-    """`proxy/a/b.py` is tested by `tests/a/test_b.py`, a package by a file of its own name among its modules'."""
-    parts = path.relative_to(ROOT / "proxy").with_suffix("").parts
+    """`trimtab/a/b.py` is tested by `tests/a/test_b.py`, a package by a file of its own name among its modules'."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
     own = parts[-1] if parts[-1] != "__init__" else path.parent.name
     return ROOT.joinpath("tests", *parts[:-1], f"test_{own}.py")
 
@@ -77,7 +78,7 @@ def broad(path: Path) -> list[int]:
 
 def test_only_the_exchange_catches_whatever_comes() -> None:
     # `call` remembers what its source raised, `calls` gives the upstream's answer up; both let it out again.
-    allowed = {"proxy/exchange/gateway.py", "proxy/exchange/calls.py", "proxy/upstream/call.py"}
+    allowed = {"proxy/trimtab/exchange/gateway.py", "proxy/trimtab/exchange/calls.py", "proxy/trimtab/upstream/call.py"}
     assert [name(p) for p in MODULES if broad(p) and name(p) not in allowed] == []
 
 
@@ -88,8 +89,8 @@ def test_nothing_is_named_after_nothing() -> None:
 
 def test_the_map_in_the_readme_names_every_layer() -> None:
     readme = (ROOT / "README.md").read_text()
-    layers = sorted({p.relative_to(ROOT).parts[1] for p in MODULES if len(p.relative_to(ROOT).parts) > 2})
-    assert [layer for layer in layers if f"`proxy/{layer}`" not in readme] == []
+    layers = sorted({p.relative_to(PACKAGE).parts[0] for p in MODULES if len(p.relative_to(PACKAGE).parts) > 1})
+    assert [layer for layer in layers if f"`proxy/trimtab/{layer}`" not in readme] == []
 
 
 # -- what is committed -------------------------------------------------------------------------------------------
@@ -129,12 +130,12 @@ def breaks(pattern: re.Pattern[str], *, but: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_no_path_of_the_machine_it_was_written_on_is_committed() -> None:
-    data = ("tests/data/", "proxy/data/", "tests/cases/", "tests/test_house.py")
+    data = ("tests/data/", "proxy/trimtab/data/", "tests/cases/", "tests/test_house.py")
     assert breaks(HERE, but=data) == []
 
 
 def test_inputs_that_lie_beside_the_checkout_are_named_in_tests_and_docs_only() -> None:
-    assert breaks(SHARED, but=("tests/", "docs/", "proxy/data/", "helm/")) == []
+    assert breaks(SHARED, but=("tests/", "docs/", "proxy/trimtab/data/", "helm/")) == []
 
 
 def test_lock_files_name_no_host() -> None:
@@ -145,4 +146,5 @@ def test_lock_files_name_no_host() -> None:
 
 
 def test_nothing_is_left_for_later() -> None:
-    assert breaks(MARKS, but=("tests/data/", "proxy/data/", "requirements", "tests/fuzz/", "tests/cases/")) == []
+    data = ("tests/data/", "proxy/trimtab/data/", "requirements", "tests/fuzz/", "tests/cases/")
+    assert breaks(MARKS, but=data) == []

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy import __version__
-from proxy.resources import resource
-from proxy.settings import load
-from proxy.summaries.prompts import HINTS, load_prompts
+from trimtab import __version__
+from trimtab.resources import resource
+from trimtab.settings import load
+from trimtab.summaries.prompts import HINTS, load_prompts
 
 ROOT = Path(__file__).parents[1]
 UV = (sys.executable, "-m", "uv")
@@ -74,14 +74,14 @@ def run(installed: Path, *arguments: str) -> str:
 @pytest.mark.slow
 def test_a_wheel_holds_them_all_and_nothing_that_is_ours_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {f"proxy/data/{name}" for name in SHIPPED} <= set(names)
+    assert {f"trimtab/data/{name}" for name in SHIPPED} <= set(names)
     assert len(names) == len(set(names))
-    assert {name.split("/")[0] for name in names} == {"proxy", f"trimtab-{__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"trimtab", f"trimtab-{__version__}.dist-info"}
 
 
 @pytest.mark.slow
 def test_an_installed_wheel_finds_them_away_from_the_checkout(installed: Path) -> None:
-    code = "import sys; from proxy.resources import resource; [print(resource(n)) for n in sys.argv[1:]]"
+    code = "import sys; from trimtab.resources import resource; [print(resource(n)) for n in sys.argv[1:]]"
     found = run(installed, "python", "-c", code, *SHIPPED).split()
     assert len(found) == len(SHIPPED)
     assert all(Path(path).is_relative_to(installed.parent) for path in found)
@@ -92,6 +92,7 @@ def test_an_installed_command_works_with_them(installed: Path) -> None:
     assert __version__ in run(installed, "trimtab", "--version")
     assert "128,000" in run(installed, "trimtab", "models", "gpt-4o")
     code = (
-        "from proxy.resources import resource as r; from proxy.settings import load; print(load(r('trimtab.toml'), {}))"
+        "from trimtab.resources import resource as r; from trimtab.settings import load;"
+        "print(load(r('trimtab.toml'), {}))"
     )
     assert run(installed, "python", "-c", code).strip() == repr(load(resource("trimtab.toml"), {}))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.errors import ConfigError
-from proxy.exchange.profiles import PROFILES
-from proxy.settings import Settings, check_exposure, load, parse
+from trimtab.errors import ConfigError
+from trimtab.exchange.profiles import PROFILES
+from trimtab.settings import Settings, check_exposure, load, parse
 
 SAMPLE = Path(__file__).parents[1] / "config" / "trimtab.toml"
 UPSTREAM = '[[upstreams]]\nname = "a"\nbase_url = "http://localhost:1/v1"\n'

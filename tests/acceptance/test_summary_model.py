@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from proxy.context.texts import NOTE
 from tests.acceptance.remembering import COMPACTION, WINDOW, Both, Script, answered, asking, facts, talk
 from tests.exchange.conversations import prose
 from tests.exchange.test_gateway import COMPLETION, post
 from tests.running import Running, running
 from tests.scripted import CLOSE, RESET, STALL, Pause, Received, ScriptedUpstream, Step, json_reply, reply
+from trimtab.context.texts import NOTE
 
 pytestmark = pytest.mark.anyio
 

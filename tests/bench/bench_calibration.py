@@ -24,8 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from proxy.context.tokens import text_tokens
-from proxy.limits import Limits
+from trimtab.context.tokens import text_tokens
+from trimtab.limits import Limits
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "corpus"
 EXACT = ("o200k", "claude2", "qwen3")

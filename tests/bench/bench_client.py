@@ -4,7 +4,7 @@
 
 Three clients call the same loopback upstream (a process of its own) in turn, several rounds in one run; the
 best round of each counts, and only ratios are worth quoting. `httpx` is its AsyncClient as it comes, `httpx
-over aiohttp` is the transport of httpx-aiohttp called directly, `ours` is `proxy.upstream.client.Client`.
+over aiohttp` is the transport of httpx-aiohttp called directly, `ours` is `trimtab.upstream.client.Client`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import httpx
 import uvloop
 from httpx_aiohttp import AiohttpTransport
 
-from proxy.upstream.client import Client, open_session
-from proxy.upstream.settings import UpstreamSettings
 from tests.scripted import Pause, ScriptedUpstream, json_reply, sse_reply
+from trimtab.upstream.client import Client, open_session
+from trimtab.upstream.settings import UpstreamSettings
 
 BODY = b'{"model":"m","messages":[]}' * 100
 HEADERS = [

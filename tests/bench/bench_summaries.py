@@ -24,18 +24,18 @@ from typing import Any
 import bpe_openai
 import msgspec
 
-from proxy.context.tokens import text_tokens
-from proxy.context.wanted import SummaryWanted, chain
-from proxy.summaries.chain import Writer
-from proxy.summaries.completion import Completion, CompletionRequest
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.prompts import load_prompts
-from proxy.summaries.settings import CompactionSettings, RedisSettings
-from proxy.summaries.store import Store
-from proxy.summaries.stores import open_store
-from proxy.summaries.summariser import Summariser
 from tests.summaries.models import Keeper, conversation, want
 from tests.valkey import Valkey
+from trimtab.context.tokens import text_tokens
+from trimtab.context.wanted import SummaryWanted, chain
+from trimtab.summaries.chain import Writer
+from trimtab.summaries.completion import Completion, CompletionRequest
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.prompts import load_prompts
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.store import Store
+from trimtab.summaries.stores import open_store
+from trimtab.summaries.summariser import Summariser
 
 ENCODER = bpe_openai.get_encoding("o200k_base")
 SUMMARY = "Summary: the task, the files read, the decisions taken and the open points, kept short. " * 12

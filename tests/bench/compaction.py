@@ -22,14 +22,14 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.context.edits import Segment
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy
-from proxy.context.views import Memo
 from tests.bench.policy import CORPUS, count, load, requests
 from tests.scripted import closed_port
 from tests.served import serving
 from tests.valkey import Valkey
+from trimtab.context.edits import Segment
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy
+from trimtab.context.views import Memo
 
 ARENA = CORPUS.parent.parent / "arena" / "arena.py"
 COMPACTION = '[compaction]\nmodel = "same"\nsecret = "bench"\n'

@@ -13,18 +13,18 @@ from typing import Any
 
 import msgspec
 
-from proxy.context.apply import apply
-from proxy.context.edits import Plan
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy
-from proxy.context.reading import Reader
-from proxy.context.views import Memo
-from proxy.context.wanted import chain
-from proxy.wire import sse
-from proxy.wire.chat import ChatRequest, decode, render
 from tests.bench import bodies
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.bench.upstream import EVENT
+from trimtab.context.apply import apply
+from trimtab.context.edits import Plan
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy
+from trimtab.context.reading import Reader
+from trimtab.context.views import Memo
+from trimtab.context.wanted import chain
+from trimtab.wire import sse
+from trimtab.wire.chat import ChatRequest, decode, render
 
 BUDGET = SHAPED_WINDOW - 4_096
 ROOMY = 10_000_000  # tokens; everything fits

@@ -21,7 +21,7 @@ from litestar import Litestar, asgi
 from multidict import CIMultiDict
 from yarl import URL
 
-from proxy.upstream.client import open_session
+from trimtab.upstream.client import open_session
 
 _HOP = (b"host", b"connection", b"content-length", b"transfer-encoding", b"keep-alive")
 

@@ -24,11 +24,11 @@ from typing import Any
 import bpe_openai
 import msgspec
 
-from proxy.context.apply import apply
-from proxy.context.invariants import broken_pairs
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.views import Memo, view
+from trimtab.context.apply import apply
+from trimtab.context.invariants import broken_pairs
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.views import Memo, view
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "transcripts"
 _ENCODER = bpe_openai.get_encoding("o200k_base")

@@ -178,7 +178,7 @@ def start_trimtab(origin: str, at: Path) -> Server:
     port = free_port()
     config = at / "trimtab.toml"
     config.write_text(_CONFIG.format(origin=origin, fits=FITS, shaped=SHAPED, window=SHAPED_WINDOW))
-    run = "from proxy.cli import main; main()"
+    run = "from trimtab.cli import main; main()"
     command = [sys.executable, "-c", run, "serve", "--config", str(config), "--port", str(port)]
     return launch("trimtab", command, port, at / "trimtab.log", ready="/healthz/live")
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.tokens import text_tokens
-from proxy.exchange.shape import REFUSE_AT
 from tests.cases.case import case, request, tool
 from tests.cases.trial import tried, window
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.test_gateway import COMPLETION
 from tests.scripted import json_reply
+from trimtab.context.tokens import text_tokens
+from trimtab.exchange.shape import REFUSE_AT
 
 pytestmark = pytest.mark.anyio
 

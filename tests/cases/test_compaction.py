@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from proxy.resources import resource
-from proxy.summaries.prompts import HINTS, load_prompts
 from tests.cases.case import request
 from tests.cases.trial import still_valid, tried, window
 from tests.exchange.conversations import agent_run, chat, prose
@@ -16,6 +14,8 @@ from tests.exchange.test_gateway import COMPLETION, OVERFLOW, post
 from tests.running import running
 from tests.scripted import Received, ScriptedUpstream, Step, json_reply
 from tests.summaries.models import OPENING
+from trimtab.resources import resource
+from trimtab.summaries.prompts import HINTS, load_prompts
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from proxy.settings import parse
 from tests.cases.case import case, request
 from tests.cases.test_budgets import told
 from tests.cases.trial import still_valid, tried, window
@@ -14,6 +13,7 @@ from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, post
 from tests.running import running
 from tests.scripted import CLOSE, Script, ScriptedUpstream, json_reply, sse_reply
+from trimtab.settings import parse
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from proxy.context.texts import PLACEHOLDER
 from tests.cases.case import request
 from tests.cases.trial import inflated, squeezed, still_valid, tried
 from tests.exchange.conversations import agent_run, cycle, prose
+from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio
 

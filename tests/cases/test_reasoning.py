@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from proxy.context.texts import PLACEHOLDER
 from tests.cases.case import request
 from tests.cases.trial import squeezed, still_valid, tried, window
 from tests.exchange.conversations import agent_run, prose
+from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from proxy.context.invariants import broken_pairs, starts_with_assistant
-from proxy.context.views import View, view
 from tests.exchange.conversations import prose
 from tests.exchange.test_gateway import COMPLETION, Call, post
 from tests.running import running
 from tests.scripted import Received, Script, ScriptedUpstream, json_reply
+from trimtab.context.invariants import broken_pairs, starts_with_assistant
+from trimtab.context.views import View, view
 
 BUDGETS = (150, 400, 1_000, 2_000, 4_000, 6_000, 9_000)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from proxy.cli.main import cli
+from trimtab.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ def run(*arguments: str, stdin: bytes | None = None, width: int = 100) -> Result
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "proxy.cli", *arguments]
+    return [sys.executable, "-m", "trimtab", *arguments]
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:

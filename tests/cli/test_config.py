@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.cli.config import settings_of
-from proxy.errors import ConfigError
 from tests.cli.commands import shell
+from trimtab.cli.config import settings_of
+from trimtab.errors import ConfigError
 
 FILE = '[[upstreams]]\nname = "a"\nbase_url = "http://a.example/v1"\n[shaping]\ntarget = 0.4\n'
 

@@ -10,8 +10,8 @@ import click
 import httpx
 import pytest
 
-from proxy.cli.demo import require
 from tests.cli.commands import command, environment, shell
+from trimtab.cli.demo import require
 
 for extra in ("openai", "bpe_openai"):
     pytest.importorskip(extra, reason="the demo's extra: pip install 'trimtab[demo]'")

@@ -41,7 +41,7 @@ def test_what_goes_wrong_is_a_sentence_and_an_exit_code(arguments: tuple[str, ..
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys, proxy.cli.main; print(*sys.modules)"
+    code = "import sys, trimtab.cli.main; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
     heavy = {"litestar", "granian", "httpx", "aiohttp", "openai", "msgspec", "rich.console"}
     assert not heavy & set(done.stdout.split())

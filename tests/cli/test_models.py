@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from proxy.limits import Table
 from tests.cli.commands import run, shell
 from tests.scripted import ScriptedUpstream, json_reply, reply
+from trimtab.limits import Table
 
 LITELLM = {
     "gpt-9": {"mode": "chat", "max_input_tokens": 500_000, "max_output_tokens": 32_000, "input_cost_per_token": 2e-6},

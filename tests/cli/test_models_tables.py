@@ -7,9 +7,9 @@ import json
 import click
 import pytest
 
-from proxy.cli.models_tables import configured, entries, one
-from proxy.limits import DEFAULT, Limit, Prices, Table
-from proxy.settings import parse
+from trimtab.cli.models_tables import configured, entries, one
+from trimtab.limits import DEFAULT, Limit, Prices, Table
+from trimtab.settings import parse
 
 FULL = Limit(
     context_size=128_000,

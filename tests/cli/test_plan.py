@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from proxy.cli.demo.running import free_port
-from proxy.cli.plan import read_request
-from proxy.settings import load
 from tests.cli.commands import command, environment, run
+from trimtab.cli.demo.running import free_port
+from trimtab.cli.plan import read_request
+from trimtab.settings import load
 
 LONG = "a line of a log that goes on and on\n" * 400
 

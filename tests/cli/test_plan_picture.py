@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from proxy.cli.plan_picture import bar, content, fates, fitted, place
-from proxy.cli.plan_rows import Item, Run
-from proxy.cli.terminal import printable
+from trimtab.cli.plan_picture import bar, content, fates, fitted, place
+from trimtab.cli.plan_rows import Item, Run
+from trimtab.cli.terminal import printable
 
 
 class Terminal(io.StringIO):

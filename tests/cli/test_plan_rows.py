@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.cli.plan_rows import KINDS, by_kind, items, runs
-from proxy.context.edits import Edit, Plan
-from proxy.context.views import Call, View
+from trimtab.cli.plan_rows import KINDS, by_kind, items, runs
+from trimtab.context.edits import Edit, Plan
+from trimtab.context.views import Call, View
 
 SYSTEM = View(role="system", tokens=50)
 USER = View(role="user", tokens=20)

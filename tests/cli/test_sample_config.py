@@ -10,8 +10,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from proxy.exchange.profiles import PROFILES
-from proxy.settings import Settings, load, parse
+from trimtab.exchange.profiles import PROFILES
+from trimtab.settings import Settings, load, parse
 
 SAMPLE = Path(__file__).parents[2] / "config" / "trimtab.toml"
 TEXT = SAMPLE.read_text()

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from proxy.cli.terminal import ascii_only, open_console, printable
 from tests.cli.commands import shell
+from trimtab.cli.terminal import ascii_only, open_console, printable
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from proxy.context.policy import Policy, ShapingSettings
+from trimtab.context.policy import Policy, ShapingSettings
 
 WORDS = "the quick brown fox jumps over the lazy dog and then reads its own log file again "
 

@@ -13,10 +13,10 @@ import json
 import sys
 from pathlib import Path
 
-from proxy.context.edits import Plan
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.views import Memo
+from trimtab.context.edits import Plan
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.views import Memo
 
 PLANS = Path(__file__).parents[1] / "data" / "plans"
 LETTERS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.context.edits import Plan
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.replay import State
-from proxy.context.views import Memo
+from trimtab.context.edits import Plan
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.replay import State
+from trimtab.context.views import Memo
 
 
 def planned(raws: Sequence[bytes], policy: Policy, budget: int, extras: Sequence[bytes] = ()) -> Plan:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from proxy.context.apply import apply
-from proxy.context.edits import Gap, Plan
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.texts import NOTE, SUMMARY_PREFIX
 from tests.context.conversations import assistant, prose, roles, system, tool_loop, user
 from tests.context.shaped import planned, staged, tokens
+from trimtab.context.apply import apply
+from trimtab.context.edits import Gap, Plan
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.texts import NOTE, SUMMARY_PREFIX
 
 
 def strict(**shaping: object) -> Policy:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from proxy.context.apply import apply
-from proxy.context.edits import Edit, Gap, Plan
-from proxy.context.texts import ANNOUNCEMENT, NOTE, PLACEHOLDER, SUMMARY_PREFIX
 from tests.context.conversations import assistant, calls, prose, result, system, user
+from trimtab.context.apply import apply
+from trimtab.context.edits import Edit, Gap, Plan
+from trimtab.context.texts import ANNOUNCEMENT, NOTE, PLACEHOLDER, SUMMARY_PREFIX
 
 RAWS = [system("S"), user("Begin."), calls("a"), result("a", prose(500)), assistant("Done."), user("And?")]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.cut import head, head_and_tail, safe
-from proxy.context.texts import TRUNCATED
+from trimtab.context.cut import head, head_and_tail, safe
+from trimtab.context.texts import TRUNCATED
 
 SAFE: dict[str, tuple[str, int, int]] = {
     "plain": ("hello world", 5, 5),

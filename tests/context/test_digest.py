@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from proxy.context.digest import digest
+from trimtab.context.digest import digest
 
 
 def test_the_same_bytes_have_the_same_digest_as_bytes_and_as_a_slice_of_a_body() -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from proxy.context.edits import STAGES, Breakdown, Edit, Gap, Plan, Stage
+from trimtab.context.edits import STAGES, Breakdown, Edit, Gap, Plan, Stage
 
 EDIT = Edit("cleared", 3, 100, 70, "old tool result")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.context.policy import Policy, ShapingSettings
 from tests.context.conversations import assistant, prose, system, tool_loop, user
 from tests.context.shaped import planned, tokens
+from trimtab.context.policy import Policy, ShapingSettings
 
 COMPACT = Policy(ShapingSettings(), compaction=True, summary_tokens=100)
 

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from proxy.context.edits import Segment
-from proxy.context.frontier import drop, next_segment, shed, summarize
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.replay import NOTE_TOKENS
 from tests.context.conversations import assistant, calls, prose, result, system, tool_loop, user
 from tests.context.shaped import planned, policy, staged, tokens, walked
+from trimtab.context.edits import Segment
+from trimtab.context.frontier import drop, next_segment, shed, summarize
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.replay import NOTE_TOKENS
 
 LARGE = 10**6
 

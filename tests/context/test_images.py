@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.images import image_size
+from trimtab.context.images import image_size
 
 
 def png(width: int, height: int) -> bytes:

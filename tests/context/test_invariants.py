@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.context.invariants import broken_pairs, starts_with_assistant
-from proxy.context.views import Memo
 from tests.context.conversations import assistant, calls, msg, result, system, user
+from trimtab.context.invariants import broken_pairs, starts_with_assistant
+from trimtab.context.views import Memo
 
 BROKEN: dict[str, tuple[list[bytes], int]] = {
     "nothing": ([], 0),

@@ -18,13 +18,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from proxy.context.apply import apply
-from proxy.context.edits import Plan
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.texts import PLACEHOLDER
-from proxy.context.turns import SYSTEM_ROLES, boundaries
-from proxy.context.views import Memo
 from tests.context.conversations import (
     alternating,
     conversations,
@@ -38,6 +31,13 @@ from tests.context.conversations import (
     tool_loop,
     user,
 )
+from trimtab.context.apply import apply
+from trimtab.context.edits import Plan
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.texts import PLACEHOLDER
+from trimtab.context.turns import SYSTEM_ROLES, boundaries
+from trimtab.context.views import Memo
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
@@ -358,10 +358,10 @@ def test_time_is_linear(shape: object, policy: Policy) -> None:
 
 _CHILD = """
 import sys, json, hashlib
-from proxy.context.apply import apply
-from proxy.context.plan import history, plan
-from proxy.context.policy import Policy
-from proxy.context.views import Memo
+from trimtab.context.apply import apply
+from trimtab.context.plan import history, plan
+from trimtab.context.policy import Policy
+from trimtab.context.views import Memo
 raws = [bytes.fromhex(line) for line in sys.stdin.read().split()]
 memo = Memo()
 for budget in (300, 900, 2500):

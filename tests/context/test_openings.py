@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from proxy.context.openings import Found, Opening, Openings
-from proxy.context.views import Memo, View
-from proxy.wire.chat import decode
 from tests.context.conversations import prose, user
+from trimtab.context.openings import Found, Opening, Openings
+from trimtab.context.views import Memo, View
+from trimtab.wire.chat import decode
 
 BLOCK = 256  # bytes
 

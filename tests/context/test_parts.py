@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.parts import (
+from tests.context.test_images import png
+from trimtab.context.parts import (
     IMAGE_BASE,
     MAX_PART_TOKENS,
     UNKNOWN_AUDIO,
@@ -19,8 +20,7 @@ from proxy.context.parts import (
     image_tokens,
     part_tokens,
 )
-from proxy.context.tokens import text_tokens
-from tests.context.test_images import png
+from trimtab.context.tokens import text_tokens
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from proxy.context.edits import Breakdown, Gap, Plan
-from proxy.context.plan import STAGES, History, history
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.replay import NOTE_TOKENS
-from proxy.context.rewrite import announced
-from proxy.context.texts import NOTE
-from proxy.context.views import Memo
 from tests.context.conversations import assistant, calls, msg, prose, result, system, tool_loop, user
 from tests.context.shaped import planned, policy, staged, tokens
+from trimtab.context.edits import Breakdown, Gap, Plan
+from trimtab.context.plan import STAGES, History, history
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.replay import NOTE_TOKENS
+from trimtab.context.rewrite import announced
+from trimtab.context.texts import NOTE
+from trimtab.context.views import Memo
 
 LARGE = 10**6
 TOOLS = [b'[{"type":"function","function":{"name":"read_file"}}]']

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.policy import Policy, ShapingSettings
+from trimtab.context.policy import Policy, ShapingSettings
 
 REFUSED: list[dict[str, Any]] = [
     {"target": 1.1},

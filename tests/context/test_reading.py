@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.openings import BLOCK, Openings
-from proxy.context.plan import History, history
-from proxy.context.reading import Reader
-from proxy.context.views import Memo
-from proxy.wire.chat import ChatRequest, Unreadable, decode, render
 from tests.context.conversations import prose, tool_loop, user
+from trimtab.context.openings import BLOCK, Openings
+from trimtab.context.plan import History, history
+from trimtab.context.reading import Reader
+from trimtab.context.views import Memo
+from trimtab.wire.chat import ChatRequest, Unreadable, decode, render
 
 
 class Repeated:

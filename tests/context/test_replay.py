@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from proxy.context.replay import NOTE_TOKENS
-from proxy.context.rewrite import message
-from proxy.context.texts import NOTE
-from proxy.context.views import view
 from tests.context.conversations import assistant, calls, histories, prose, result, system, tool_loop, user
 from tests.context.shaped import policy, tokens, walked
+from trimtab.context.replay import NOTE_TOKENS
+from trimtab.context.rewrite import message
+from trimtab.context.texts import NOTE
+from trimtab.context.views import view
 
 LARGE = 10**6
 

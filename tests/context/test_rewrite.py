@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from proxy.context.edits import Stage
-from proxy.context.parts import _BY_TYPE
-from proxy.context.rewrite import announced, message, rewrite, squeeze_arguments, unpin
-from proxy.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
-from proxy.context.views import view
 from tests.context.conversations import arguments, calls, histories, msg, prose, result, system, user
+from trimtab.context.edits import Stage
+from trimtab.context.parts import _BY_TYPE
+from trimtab.context.rewrite import announced, message, rewrite, squeeze_arguments, unpin
+from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
+from trimtab.context.views import view
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.policy import Policy
-from proxy.context.rewrite import rewrite
-from proxy.context.stages import clear, squeeze, truncate
-from proxy.context.views import view
 from tests.context.conversations import assistant, calls, prose, result, system, tool_loop, user
 from tests.context.shaped import planned, policy, staged, tokens, walked
+from trimtab.context.policy import Policy
+from trimtab.context.rewrite import rewrite
+from trimtab.context.stages import clear, squeeze, truncate
+from trimtab.context.views import view
 
 LARGE = 10**6
 

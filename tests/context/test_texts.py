@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from proxy.context import texts
+from trimtab.context import texts
 
 SAID = {name: value for name, value in vars(texts).items() if name.isupper() and isinstance(value, str)}
 SAID |= {f"REMOVED {kind}": text for kind, text in texts.REMOVED.items()}

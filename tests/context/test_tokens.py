@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context import tokens
-from proxy.context.tokens import ADDITIVE_SLACK, bytes_tokens, text_tokens
+from trimtab.context import tokens
+from trimtab.context.tokens import ADDITIVE_SLACK, bytes_tokens, text_tokens
 
 ENCODING = bpe_openai.get_encoding("o200k_base")
 RANDOM = random.Random(5)

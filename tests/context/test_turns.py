@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from proxy.context.turns import boundaries, homes, late_results, units
-from proxy.context.views import Memo, View
 from tests.context.conversations import assistant, calls, histories, result, system, user
+from trimtab.context.turns import boundaries, homes, late_results, units
+from trimtab.context.views import Memo, View
 
 
 def views(*raws: bytes) -> list[View]:

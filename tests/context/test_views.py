@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from proxy.context.rewrite import rewrite
-from proxy.context.texts import PLACEHOLDER
-from proxy.context.tokens import text_tokens
-from proxy.context.views import MESSAGE_OVERHEAD, Call, Memo, text_of, view
 from tests.context.conversations import assistant, calls, histories, msg, prose, result, user
+from trimtab.context.rewrite import rewrite
+from trimtab.context.texts import PLACEHOLDER
+from trimtab.context.tokens import text_tokens
+from trimtab.context.views import MESSAGE_OVERHEAD, Call, Memo, text_of, view
 
 ROLES: dict[bytes, tuple[str, str]] = {
     b'{"role": "user", "content": "x"}': ("user", "text"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from proxy.context.wanted import chain
+from trimtab.context.wanted import chain
 
 messages = st.lists(st.binary(max_size=8), min_size=6, max_size=6)
 SPANS = ((0, 2), (2, 3), (3, 6))

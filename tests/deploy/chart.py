@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from proxy.settings import parse
 from tests.deploy.matrix import KUBERNETES, REFUSED, VALUES, every_manifest, manifests, pods, rendered
 from tests.deploy.tools import ROOT, Wrong, python, run
+from trimtab.settings import parse
 
 # Kinds that come with an operator or a gateway, for which Kubernetes itself has no schema.
 _GUESTS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute")

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from helm import dashboard
-from proxy.settings import parse
-from proxy.telemetry.catalogue import CATALOGUE
 from tests.deploy.tools import ROOT, Wrong, python, run
+from trimtab.settings import parse
+from trimtab.telemetry.catalogue import CATALOGUE
 
 NAMES = {metric.name for metric in CATALOGUE}
 _IN_QUERY = re.compile(r"\b(?:trimtab|gen_ai)_[a-z_]+\b")

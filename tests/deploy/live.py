@@ -219,7 +219,7 @@ async def main() -> int:
         (work / "prometheus.yml").write_text(PROMETHEUS.format(port=ports["proxy"], rules=rules))
         upstream = (sys.executable, ROOT / "tests/deploy/upstream.py", str(ports["upstream"]))
         stack.enter_context(process(*upstream, log=work / "upstream.log"))
-        serve = (sys.executable, "-m", "proxy.cli", "serve", "--config", work / "trimtab.toml")
+        serve = (sys.executable, "-m", "trimtab", "serve", "--config", work / "trimtab.toml")
         stack.enter_context(process(*serve, log=work / "proxy.log"))
         stack.enter_context(
             process(

@@ -19,9 +19,9 @@ import msgspec
 from aiohttp import web
 from msgspec import Raw
 
-from proxy.cli.demo.counting import Counter200k, broken_rule
-from proxy.context.invariants import broken_pairs, starts_with_assistant
-from proxy.context.views import Memo
+from trimtab.cli.demo.counting import Counter200k, broken_rule
+from trimtab.context.invariants import broken_pairs, starts_with_assistant
+from trimtab.context.views import Memo
 
 MODEL = "strict-model"
 DONE = "All pages are read: the library stands complete."

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from proxy.context.plan import history
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.views import Memo
-from proxy.exchange.incoming import Headers, Incoming, first_values
-from proxy.exchange.shape import Shaping, decide
-from proxy.limits import Limit
-from proxy.wire.chat import ChatRequest, decode
+from trimtab.context.plan import history
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.views import Memo
+from trimtab.exchange.incoming import Headers, Incoming, first_values
+from trimtab.exchange.shape import Shaping, decide
+from trimtab.limits import Limit
+from trimtab.wire.chat import ChatRequest, decode
 
 WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
 

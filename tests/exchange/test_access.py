@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from proxy.errors import Unauthorized
-from proxy.exchange.access import Access, credential
 from tests.exchange.requests import incoming
+from trimtab.errors import Unauthorized
+from trimtab.exchange.access import Access, credential
 
 KEY = "team-key"
 GUARDED = Access([hashlib.sha256(KEY.encode()).hexdigest().upper(), hashlib.sha256(b"caf\xe9").hexdigest()])

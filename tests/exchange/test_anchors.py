@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.exchange.anchors import DOUBT, UNKNOWN, Anchor, Anchored, Anchors, as_it_is, factor_of, near
-from proxy.limits import DEFAULT, Limit
 from tests.exchange.conversations import agent_run, chat, cycle
 from tests.exchange.requests import WINDOW, shaping
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.exchange.anchors import DOUBT, UNKNOWN, Anchor, Anchored, Anchors, as_it_is, factor_of, near
+from trimtab.limits import DEFAULT, Limit
 
 BIG = agent_run(11)  # about 5,900 of the 7,168 tokens: near the budget, within it
 

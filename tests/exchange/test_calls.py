@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.errors import UnknownModel, UpstreamError, UpstreamUnreachable
-from proxy.exchange.access import Access
-from proxy.exchange.calls import Calls
-from proxy.exchange.notes import Notes
-from proxy.summaries.completion import Completion, CompletionRequest
-from proxy.upstream.client import Client
-from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.requests import Given, incoming
 from tests.scripted import CLOSE, Script, ScriptedUpstream, json_reply, reply, sse_reply
+from trimtab.errors import UnknownModel, UpstreamError, UpstreamUnreachable
+from trimtab.exchange.access import Access
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.notes import Notes
+from trimtab.summaries.completion import Completion, CompletionRequest
+from trimtab.upstream.client import Client
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

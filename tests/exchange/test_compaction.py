@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED
-from proxy.context.tokens import text_tokens
-from proxy.errors import UpstreamUnreachable
-from proxy.exchange.compaction import NOTHING, Compaction, fitting
-from proxy.exchange.shape import Shaping, outgoing
-from proxy.summaries.completion import Complete, Completion
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.prompts import load_prompts
-from proxy.summaries.settings import CompactionSettings
-from proxy.summaries.summariser import Summariser
 from tests.exchange.conversations import chat
 from tests.exchange.requests import shaping
 from tests.summaries.models import Fixed, Keeper, decoded
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED
+from trimtab.context.tokens import text_tokens
+from trimtab.errors import UpstreamUnreachable
+from trimtab.exchange.compaction import NOTHING, Compaction, fitting
+from trimtab.exchange.shape import Shaping, outgoing
+from trimtab.summaries.completion import Complete, Completion
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.prompts import load_prompts
+from trimtab.summaries.settings import CompactionSettings
+from trimtab.summaries.summariser import Summariser
 
 pytestmark = pytest.mark.anyio
 

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from proxy.context.policy import ShapingSettings
-from proxy.errors import InvalidRequest
-from proxy.exchange.access import Access
-from proxy.exchange.calls import Calls
-from proxy.exchange.decider import Decider
-from proxy.exchange.notes import Notes
-from proxy.exchange.policies import Policies
-from proxy.exchange.profiles import PROFILES
-from proxy.exchange.shape import Shaping
-from proxy.limits import Limits, LimitsSettings, ModelSettings
-from proxy.upstream.client import Client
-from proxy.upstream.overflow import Overflow
-from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.conversations import agent_run, chat, cycle
 from tests.exchange.requests import incoming, request
 from tests.scripted import ScriptedUpstream, json_reply
+from trimtab.context.policy import ShapingSettings
+from trimtab.errors import InvalidRequest
+from trimtab.exchange.access import Access
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.decider import Decider
+from trimtab.exchange.notes import Notes
+from trimtab.exchange.policies import Policies
+from trimtab.exchange.profiles import PROFILES
+from trimtab.exchange.shape import Shaping
+from trimtab.limits import Limits, LimitsSettings, ModelSettings
+from trimtab.upstream.client import Client
+from trimtab.upstream.overflow import Overflow
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

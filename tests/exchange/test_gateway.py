@@ -9,10 +9,10 @@ import aiohttp
 import msgspec
 import pytest
 
-from proxy.context.texts import PLACEHOLDER
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.running import running
 from tests.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
+from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio
 

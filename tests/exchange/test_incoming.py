@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.exchange.incoming import Incoming, first_values
 from tests.exchange.requests import incoming
+from trimtab.exchange.incoming import Incoming, first_values
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.context.apply import apply
-from proxy.context.texts import REMOVED
-from proxy.context.views import Memo
-from proxy.exchange.lighter import lighter
-from proxy.limits import Limit
 from tests.exchange.requests import shaping
+from trimtab.context.apply import apply
+from trimtab.context.texts import REMOVED
+from trimtab.context.views import Memo
+from trimtab.exchange.lighter import lighter
+from trimtab.limits import Limit
 
 ROOMY = Limit(context_size=200_000, max_output_tokens=1_024, source="configured")
 DATA = "A" * 5_000

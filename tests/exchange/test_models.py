@@ -10,14 +10,14 @@ import aiohttp
 import msgspec
 import pytest
 
-from proxy.exchange import models
-from proxy.exchange.incoming import Incoming, first_values
-from proxy.settings import parse
-from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, Call, post
 from tests.running import Running, running
 from tests.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, closed_port, json_reply, reply
+from trimtab.exchange import models
+from trimtab.exchange.incoming import Incoming, first_values
+from trimtab.settings import parse
+from trimtab.upstream.settings import UpstreamSettings
 
 JSON = [(b"content-type", b"application/json")]
 QUIET = '[limits]\ndiscover = false\nask_usage = "never"\n'

@@ -7,13 +7,13 @@ import time
 import msgspec
 import pytest
 
-from proxy.context.edits import Edit, Plan
-from proxy.exchange.compaction import Gathered
-from proxy.exchange.notes import Notes, prices
-from proxy.limits import Prices as LimitPrices
-from proxy.telemetry import Edited, Prices, Tokens, Usage
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.requests import WINDOW, shaping
+from trimtab.context.edits import Edit, Plan
+from trimtab.exchange.compaction import Gathered
+from trimtab.exchange.notes import Notes, prices
+from trimtab.limits import Prices as LimitPrices
+from trimtab.telemetry import Edited, Prices, Tokens, Usage
 
 
 def test_an_exchange_nothing_is_known_of_has_failed_and_called_no_one() -> None:

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from proxy.context.policy import Policy, ShapingSettings
-from proxy.errors import InvalidRequest
-from proxy.exchange.policies import CLEAR_TOOL_USES, Policies, is_ours, managed
-from proxy.exchange.profiles import PROFILES, ProfileSettings
-from proxy.summaries.settings import CompactionSettings
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.errors import InvalidRequest
+from trimtab.exchange.policies import CLEAR_TOOL_USES, Policies, is_ours, managed
+from trimtab.exchange.profiles import PROFILES, ProfileSettings
+from trimtab.summaries.settings import CompactionSettings
 
 SUMMARIES = CompactionSettings(max_summary_tokens=900, precompact_share=0.6)
 POLICIES = Policies(ShapingSettings(target=0.4), {**PROFILES, "own": ProfileSettings(budget=5)}, SUMMARIES)

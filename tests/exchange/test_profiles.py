@@ -7,8 +7,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from proxy.context.policy import ShapingSettings
-from proxy.exchange.profiles import HINTS, PROFILES, Hint, ProfileSettings
+from trimtab.context.policy import ShapingSettings
+from trimtab.exchange.profiles import HINTS, PROFILES, Hint, ProfileSettings
 
 BASE = ShapingSettings(target=0.4, exclude_tools=("bash",), max_messages=9)
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from proxy.exchange.pulse import KEEP_ALIVE, Pulse
 from tests.exchange.requests import Kept
+from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 
 pytestmark = pytest.mark.anyio
 

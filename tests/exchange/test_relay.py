@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.errors import UpstreamUnreachable
-from proxy.exchange.notes import Notes
-from proxy.exchange.relay import ERROR_LIMIT, WHOLE_LIMIT, Relay, Verdict, inspect, readable
-from proxy.exchange.shape import Shaping
-from proxy.telemetry import Usage
-from proxy.upstream.client import Client
-from proxy.upstream.settings import UpstreamSettings
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.requests import Kept, shaping
 from tests.scripted import CLOSE, Headers, Script, ScriptedUpstream, chunk, json_reply, reply, sse_reply
+from trimtab.errors import UpstreamUnreachable
+from trimtab.exchange.notes import Notes
+from trimtab.exchange.relay import ERROR_LIMIT, WHOLE_LIMIT, Relay, Verdict, inspect, readable
+from trimtab.exchange.shape import Shaping
+from trimtab.telemetry import Usage
+from trimtab.upstream.client import Client
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

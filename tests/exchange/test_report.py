@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from proxy.context.edits import Edit, Plan
-from proxy.context.policy import Policy
-from proxy.exchange import report
-from proxy.exchange.compaction import NOTHING, Gathered
-from proxy.exchange.policies import CLEAR_TOOL_USES, managed
-from proxy.exchange.shape import Shaping
-from proxy.telemetry import Edited
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.requests import shaping
+from trimtab.context.edits import Edit, Plan
+from trimtab.context.policy import Policy
+from trimtab.exchange import report
+from trimtab.exchange.compaction import NOTHING, Gathered
+from trimtab.exchange.policies import CLEAR_TOOL_USES, managed
+from trimtab.exchange.shape import Shaping
+from trimtab.telemetry import Edited
 
 
 def planned(*edits: Edit, factor: float = 1.0) -> Shaping:

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.edits import Breakdown
-from proxy.context.policy import ShapingSettings
-from proxy.context.texts import PLACEHOLDER
-from proxy.exchange.shape import REFUSE_AT, outgoing, refusal, too_long
-from proxy.limits import DEFAULT, Limit
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.requests import WINDOW, shaping
+from trimtab.context.edits import Breakdown
+from trimtab.context.policy import ShapingSettings
+from trimtab.context.texts import PLACEHOLDER
+from trimtab.exchange.shape import REFUSE_AT, outgoing, refusal, too_long
+from trimtab.limits import DEFAULT, Limit
 
 
 def sent(made: Any, summary: str | None = None, *, ask_usage: bool = False) -> Any:

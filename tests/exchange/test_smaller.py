@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.context.views import Memo
-from proxy.exchange.shape import Shaping, outgoing
-from proxy.exchange.smaller import Learned, smaller
-from proxy.limits import Limit
-from proxy.upstream.overflow import Overflow
 from tests.exchange.conversations import agent_run, prose
 from tests.exchange.requests import WINDOW, shaping
+from trimtab.context.views import Memo
+from trimtab.exchange.shape import Shaping, outgoing
+from trimtab.exchange.smaller import Learned, smaller
+from trimtab.limits import Limit
+from trimtab.upstream.overflow import Overflow
 
 RUN = agent_run(12)  # about 6,400 tokens in a budget of 7,168
 

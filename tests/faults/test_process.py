@@ -367,7 +367,7 @@ async def test_a_taken_port_is_one_sentence_and_exit_2() -> None:
         command = [
             sys.executable,
             "-m",
-            "proxy.cli",
+            "trimtab",
             "serve",
             "--upstream",
             upstream.base_url,

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from proxy.errors import UploadTimeout
-from proxy.server.asgi import Load, RequestBody
-from proxy.server.watch import Watches
 from tests.exchange.test_gateway import COMPLETION, WINDOW
 from tests.faults.raw import BODY, CLOSE_AFTER, exchange, opened, request
 from tests.running import Running, running
 from tests.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
+from trimtab.errors import UploadTimeout
+from trimtab.server.asgi import Load, RequestBody
+from trimtab.server.watch import Watches
 
 pytestmark = pytest.mark.anyio
 

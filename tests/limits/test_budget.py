@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits.budget import Budget, lowered_max_tokens, next_power_of_two, usable, widest
-from proxy.limits.limit import DEFAULT, Limit
+from trimtab.limits.budget import Budget, lowered_max_tokens, next_power_of_two, usable, widest
+from trimtab.limits.limit import DEFAULT, Limit
 
 
 def limit(context: int, output: int, *, most_input: int | None = None, budget: int | None = None) -> Limit:

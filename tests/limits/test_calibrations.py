@@ -1,7 +1,7 @@
 """Factors by pair: priors, staleness, what replicas share, what is told."""
 
-from proxy.limits.calibrations import Calibrations
-from proxy.limits.events import Event
+from trimtab.limits.calibrations import Calibrations
+from trimtab.limits.events import Event
 
 from .clock import Clock
 

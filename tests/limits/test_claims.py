@@ -1,8 +1,8 @@
 """Each source as a claim."""
 
-from proxy.limits.claims import from_settings, from_table
-from proxy.limits.settings import ModelSettings, Prices
-from proxy.limits.table import Entry, Found
+from trimtab.limits.claims import from_settings, from_table
+from trimtab.limits.settings import ModelSettings, Prices
+from trimtab.limits.table import Entry, Found
 
 
 def test_an_operators_table_is_a_claim() -> None:

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from proxy.limits.discovery import Discovery, Fetch
-from proxy.limits.events import Event
+from trimtab.limits.discovery import Discovery, Fetch
+from trimtab.limits.events import Event
 
 from .clock import Clock
 

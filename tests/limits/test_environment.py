@@ -2,9 +2,9 @@
 
 import pytest
 
-from proxy.errors import ConfigError
-from proxy.limits.environment import from_environment
-from proxy.limits.settings import ModelSettings
+from trimtab.errors import ConfigError
+from trimtab.limits.environment import from_environment
+from trimtab.limits.settings import ModelSettings
 
 GOOD = [
     ({}, ModelSettings()),

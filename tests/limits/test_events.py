@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
-from proxy.limits import events
+from trimtab.limits import events
 
 SOURCES = Path(events.__file__).parent
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits.learned import LEAST, Learned, both, disproved, learn, lowered
-from proxy.limits.limit import DEFAULT, Limit
+from trimtab.limits.learned import LEAST, Learned, both, disproved, learn, lowered
+from trimtab.limits.limit import DEFAULT, Limit
 
 WIDE = Limit(context_size=400_000, max_output_tokens=128_000, source="configured", detail="c")
 CAPPED = Limit(context_size=400_000, max_output_tokens=128_000, max_input_tokens=272_000, source="bundled")

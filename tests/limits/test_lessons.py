@@ -1,9 +1,9 @@
 """Learned limits by pair: their time, their disproof, and what is told."""
 
-from proxy.limits.events import Event
-from proxy.limits.learned import Learned
-from proxy.limits.lessons import Lessons
-from proxy.limits.limit import DEFAULT, Limit
+from trimtab.limits.events import Event
+from trimtab.limits.learned import Learned
+from trimtab.limits.lessons import Lessons
+from trimtab.limits.limit import DEFAULT, Limit
 
 from .clock import Clock
 

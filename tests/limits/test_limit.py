@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.limits.limit import DEFAULT, Limit, assumed_output
+from trimtab.limits.limit import DEFAULT, Limit, assumed_output
 
 
 def test_the_default_is_a_guess_and_says_what_to_do() -> None:

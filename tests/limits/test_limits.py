@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.limits import Event, Limits, LimitsSettings, ModelSettings
+from trimtab.limits import Event, Limits, LimitsSettings, ModelSettings
 
 
 def test_sources_in_order() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits.names import forms
+from trimtab.limits.names import forms
 
 RESOLVES = [
     ("openai/gpt-4o", "gpt-4o", "prefix"),

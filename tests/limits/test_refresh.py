@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from proxy.limits.refresh import refresh_table
-from proxy.limits.table import Entry, Table
+from trimtab.limits.refresh import refresh_table
+from trimtab.limits.table import Entry, Table
 
 LITELLM = {
     "sample_spec": {"max_input_tokens": 1000, "mode": "chat"},

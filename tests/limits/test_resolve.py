@@ -2,9 +2,9 @@
 
 import pytest
 
-from proxy.limits.claims import Claim
-from proxy.limits.limit import DEFAULT, Limit
-from proxy.limits.resolve import resolve
+from trimtab.limits.claims import Claim
+from trimtab.limits.limit import DEFAULT, Limit
+from trimtab.limits.resolve import resolve
 
 TABLE = Claim(source="bundled", context_size=400_000, max_output_tokens=128_000, max_input_tokens=272_000)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.limits import served
+from trimtab.limits import served
 
 LISTED = [
     # one entry of a listing: window, input cap, output

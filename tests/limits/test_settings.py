@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from proxy.limits.settings import LimitsSettings, ModelSettings, settings_for
+from trimtab.limits.settings import LimitsSettings, ModelSettings, settings_for
 
 KEYS = ["*", "gpt-4*", "gpt-4o*", "gpt-4o", "gpt-4o-2024*", "gpt-5*", "gpt-5.9-custom", "Qwen/*"]
 MODELS = {key: ModelSettings(context_size=1000 + i) for i, key in enumerate(KEYS)}

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from proxy.limits import Limits, MemoryStore
+from trimtab.limits import Limits, MemoryStore
 
 from .clock import Clock
 

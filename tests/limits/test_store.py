@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.limits.store import MemoryStore, key_for
+from trimtab.limits.store import MemoryStore, key_for
 
 from .clock import Clock
 

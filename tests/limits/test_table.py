@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.limits.refresh import write
-from proxy.limits.table import Entry, Table
+from trimtab.limits.refresh import write
+from trimtab.limits.table import Entry, Table
 
 BUNDLED = Table.load()
 SMALL = Table(

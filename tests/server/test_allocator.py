@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from proxy.server.allocator import WORTHWHILE
-from proxy.server.asgi import Load
+from trimtab.server.allocator import WORTHWHILE
+from trimtab.server.asgi import Load
 
 _SCRIPT = """
 from pathlib import Path
-from proxy.server.allocator import give_back
+from trimtab.server.allocator import give_back
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

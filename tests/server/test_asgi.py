@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from yarl import URL
 
-from proxy.errors import BodyTooLarge, InvalidRequest, Overloaded, UnknownEncoding, UploadTimeout
-from proxy.exchange.incoming import ClientGone
-from proxy.server.asgi import Load, RequestBody, Response
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
 from tests.running import running
 from tests.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
+from trimtab.errors import BodyTooLarge, InvalidRequest, Overloaded, UnknownEncoding, UploadTimeout
+from trimtab.exchange.incoming import ClientGone
+from trimtab.server.asgi import Load, RequestBody, Response
 
 pytestmark = pytest.mark.anyio
 

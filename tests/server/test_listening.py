@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from proxy.errors import ConfigError
-from proxy.server.listening import claim
+from trimtab.errors import ConfigError
+from trimtab.server.listening import claim
 
 
 @pytest.mark.parametrize("shares", [False, True])

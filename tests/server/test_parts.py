@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from proxy.errors import ConfigError
-from proxy.server.parts import Parts
-from proxy.settings import parse
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.redis import RedisStore
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import WINDOW, post
 from tests.exchange.test_gateway_observed import SUMMARIES, sample, written
 from tests.running import running
 from tests.scripted import Pause, Received, ScriptedUpstream, Step, closed_port, json_reply
 from tests.valkey import Valkey
+from trimtab.errors import ConfigError
+from trimtab.server.parts import Parts
+from trimtab.settings import parse
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.redis import RedisStore
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.server.watch import EVERY_S, Watch, Watches
+from trimtab.server.watch import EVERY_S, Watch, Watches
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import sys
 
 import msgspec
 
-from proxy.server.serve import serve
-from proxy.settings import load
+from trimtab.server.serve import serve
+from trimtab.settings import load
 
 EVERY_S = 5.0
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from proxy.context.tokens import text_tokens
-from proxy.context.wanted import SummaryWanted, chain
-from proxy.summaries.completion import Completion, CompletionRequest
+from trimtab.context.tokens import text_tokens
+from trimtab.context.wanted import SummaryWanted, chain
+from trimtab.summaries.completion import Completion, CompletionRequest
 
 FACT = re.compile(r"FACT-\d{5}")
 OPENING = "The user wants the report finished; these are the facts that were stated so far: "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.summaries.accept import REASONS, Replaced, refusal
-from proxy.summaries.completion import Completion
+from trimtab.summaries.accept import REASONS, Replaced, refusal
+from trimtab.summaries.completion import Completion
 
 GOOD = "The user wants a report by Friday; the budget is 300 and the draft lies in report.md."
 REPLACED = Replaced(tokens=1_000, max_tokens=100, user_texts=["Please write the report until Friday."])

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from proxy.summaries.background import Background
+from trimtab.summaries.background import Background
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.summaries.breaker import Breaker
+from trimtab.summaries.breaker import Breaker
 
 
 class Clock:

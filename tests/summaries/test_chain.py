@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from proxy.summaries.chain import Chain, Found, Writer
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.prompts import Prompts
-from proxy.summaries.sealed import Keyring
 from tests.summaries.models import conversation, want
+from trimtab.summaries.chain import Chain, Found, Writer
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.prompts import Prompts
+from trimtab.summaries.sealed import Keyring
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.summaries.completion import Completion, CompletionRequest
+from trimtab.summaries.completion import Completion, CompletionRequest
 
 
 def test_neither_text_nor_key_shows() -> None:

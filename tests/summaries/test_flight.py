@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from proxy.summaries.flight import Flights
-from proxy.summaries.keys import PREFIX, lock_name
-from proxy.summaries.memory import MemoryStore
+from trimtab.summaries.flight import Flights
+from trimtab.summaries.keys import PREFIX, lock_name
+from trimtab.summaries.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.errors import UpstreamTimeout, UpstreamUnreachable
-from proxy.summaries.chain import Chain, Found, Writer
-from proxy.summaries.completion import Complete, Completion, Ride
-from proxy.summaries.making import Maker
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.prompts import load_prompts
-from proxy.summaries.sealed import Keyring
-from proxy.summaries.settings import CompactionSettings
-from proxy.summaries.writing import Author
 from tests.summaries.models import Fixed, Keeper, conversation, said, want
+from trimtab.errors import UpstreamTimeout, UpstreamUnreachable
+from trimtab.summaries.chain import Chain, Found, Writer
+from trimtab.summaries.completion import Complete, Completion, Ride
+from trimtab.summaries.making import Maker
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.prompts import load_prompts
+from trimtab.summaries.sealed import Keyring
+from trimtab.summaries.settings import CompactionSettings
+from trimtab.summaries.writing import Author
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.summaries.keys import PREFIX, pause_name
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.pauses import LONGEST_S, Pauses
+from trimtab.summaries.keys import PREFIX, pause_name
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.pauses import LONGEST_S, Pauses
 
 pytestmark = pytest.mark.anyio
 

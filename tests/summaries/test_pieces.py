@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.summaries.pieces import next_step, tokens
-from proxy.summaries.render import Entry
+from trimtab.summaries.pieces import next_step, tokens
+from trimtab.summaries.render import Entry
 
 segment = st.lists(st.builds(Entry, st.just("user"), st.text("abc é漢\n", max_size=400)), min_size=1, max_size=5)
 

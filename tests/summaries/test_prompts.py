@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.context.tokens import text_tokens
-from proxy.summaries.prompts import HINTS, Prompts, load_prompts
+from trimtab.context.tokens import text_tokens
+from trimtab.summaries.prompts import HINTS, Prompts, load_prompts
 
 SHIPPED = load_prompts()
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.redis import RedisStore
-from proxy.summaries.settings import RedisSettings
 from tests.valkey import Cluster, Valkey, Watched, free_port, until
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.redis import RedisStore
+from trimtab.summaries.settings import RedisSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import pytest
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
-from proxy.errors import ConfigError
-from proxy.summaries.redis_url import connect
+from trimtab.errors import ConfigError
+from trimtab.summaries.redis_url import connect
 
 
 def test_a_standalone_address() -> None:

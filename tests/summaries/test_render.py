@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from proxy.summaries.render import Entry, entries, mark_of, written
+from trimtab.summaries.render import Entry, entries, mark_of, written
 
 
 def call(name: str, arguments: Any, id: str = "c1") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.summaries.script import dominant, foreign, spoken
+from trimtab.summaries.script import dominant, foreign, spoken
 
 ENGLISH = "Please fix the parser and then run the tests again."
 RUSSIAN = "Пожалуйста, исправь парсер и потом запусти тесты."

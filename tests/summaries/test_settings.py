@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from proxy.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
 
 
 def test_the_documented_tables_are_taken() -> None:

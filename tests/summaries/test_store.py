@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from proxy.summaries.settings import CompactionSettings, RedisSettings
-from proxy.summaries.store import Store
-from proxy.summaries.stores import open_store
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.store import Store
+from trimtab.summaries.stores import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.errors import ConfigError
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.redis import RedisStore
-from proxy.summaries.settings import CompactionSettings, RedisSettings
-from proxy.summaries.stores import open_store
+from trimtab.errors import ConfigError
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.redis import RedisStore
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.stores import open_store
 
 pytestmark = pytest.mark.anyio
 

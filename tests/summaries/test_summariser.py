@@ -9,19 +9,19 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from proxy.errors import UpstreamError, UpstreamUnreachable
-from proxy.summaries.chain import Writer
-from proxy.summaries.completion import Complete, Completion, Ride
-from proxy.summaries.keys import lock_name
-from proxy.summaries.memory import MemoryStore
-from proxy.summaries.prompts import load_prompts
-from proxy.summaries.settings import CompactionSettings, RedisSettings
-from proxy.summaries.store import Store
-from proxy.summaries.stores import open_store
-from proxy.summaries.summariser import Summariser
-from proxy.summaries.writing import SummaryCall
 from tests.summaries.models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
 from tests.valkey import Valkey
+from trimtab.errors import UpstreamError, UpstreamUnreachable
+from trimtab.summaries.chain import Writer
+from trimtab.summaries.completion import Complete, Completion, Ride
+from trimtab.summaries.keys import lock_name
+from trimtab.summaries.memory import MemoryStore
+from trimtab.summaries.prompts import load_prompts
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.store import Store
+from trimtab.summaries.stores import open_store
+from trimtab.summaries.summariser import Summariser
+from trimtab.summaries.writing import SummaryCall
 
 pytestmark = pytest.mark.anyio
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.errors import UpstreamTimeout
-from proxy.summaries.chain import Chain, Writer
-from proxy.summaries.completion import Complete, Completion, Ride
-from proxy.summaries.prompts import load_prompts
-from proxy.summaries.render import Entry
-from proxy.summaries.sealed import Keyring
-from proxy.summaries.writing import Author, SummaryCall
 from tests.summaries.models import Fixed, Keeper, conversation, decoded, said, want
+from trimtab.errors import UpstreamTimeout
+from trimtab.summaries.chain import Chain, Writer
+from trimtab.summaries.completion import Complete, Completion, Ride
+from trimtab.summaries.prompts import load_prompts
+from trimtab.summaries.render import Entry
+from trimtab.summaries.sealed import Keyring
+from trimtab.summaries.writing import Author, SummaryCall
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.telemetry.record import Edited, Exchange, Prices, SummaryRun, Timing, Tokens, Usage
+from trimtab.telemetry.record import Edited, Exchange, Prices, SummaryRun, Timing, Tokens, Usage
 
 PRICES = Prices(input=3.0, output=15.0, cached_input=0.3)
 

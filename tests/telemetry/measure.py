@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter
 
-from proxy.telemetry import TelemetrySettings, open_telemetry
+from trimtab.telemetry import TelemetrySettings, open_telemetry
 
 from .exchanges import PASSED, SHAPED
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 
-from proxy.telemetry.catalogue import CATALOGUE, OVERHEAD_BUCKETS, FastHistogram, Metric
+from trimtab.telemetry.catalogue import CATALOGUE, OVERHEAD_BUCKETS, FastHistogram, Metric
 
 DESIGNED = {
     "trimtab_requests_total",

@@ -12,18 +12,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.telemetry.exposition import render, share_directory
-from proxy.telemetry.labels import Labels
-from proxy.telemetry.metrics import Metrics
+from trimtab.telemetry.exposition import render, share_directory
+from trimtab.telemetry.labels import Labels
+from trimtab.telemetry.metrics import Metrics
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = """
 from prometheus_client import CollectorRegistry
-from proxy.telemetry.exposition import render
-from proxy.telemetry.labels import Labels
-from proxy.telemetry.metrics import Metrics
+from trimtab.telemetry.exposition import render
+from trimtab.telemetry.labels import Labels
+from trimtab.telemetry.metrics import Metrics
 from tests.telemetry.exchanges import SHAPED
 registry = CollectorRegistry()
 metrics = Metrics(registry, Labels(["gpt-4o"]), "1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.telemetry.labels import OTHER, Labels
+from trimtab.telemetry.labels import OTHER, Labels
 
 
 def test_unknown_names_share_one_label() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from proxy.telemetry.log import ExchangeLog, configure, fields
-from proxy.telemetry.record import Exchange
-from proxy.telemetry.settings import TelemetrySettings
+from trimtab.telemetry.log import ExchangeLog, configure, fields
+from trimtab.telemetry.record import Exchange
+from trimtab.telemetry.settings import TelemetrySettings
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED
 
@@ -131,10 +131,10 @@ def _fail_twice(log: ExchangeLog) -> None:
 def test_libraries_speak_in_the_same_form_and_not_at_every_request() -> None:
     stream = io.StringIO()
     configure(JSON, stream)
-    logging.getLogger("proxy.limits").warning("the window is smaller than configured")
+    logging.getLogger("trimtab.limits").warning("the window is smaller than configured")
     logging.getLogger("httpx").info("HTTP Request: POST ...")
     (line,) = _lines(stream)
-    assert (line["logger"], line["level"]) == ("proxy.limits", "warning")
+    assert (line["logger"], line["level"]) == ("trimtab.limits", "warning")
 
 
 @pytest.mark.parametrize(("outcome", "level"), [("made", "info"), ("failed", "warning"), ("rejected", "warning")])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from proxy.telemetry import open_telemetry
-from proxy.telemetry.lossy import Lossy
-from proxy.telemetry.settings import TelemetrySettings
 from tests.telemetry.exchanges import PASSED
+from trimtab.telemetry import open_telemetry
+from trimtab.telemetry.lossy import Lossy
+from trimtab.telemetry.settings import TelemetrySettings
 
 
 def test_what_can_be_written_is_written() -> None:

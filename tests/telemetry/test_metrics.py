@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from proxy.telemetry.labels import MAX_NAMES, Labels
-from proxy.telemetry.metrics import Metrics
-from proxy.telemetry.record import Exchange, Outcome, Timing, Tokens, Usage
+from trimtab.telemetry.labels import MAX_NAMES, Labels
+from trimtab.telemetry.metrics import Metrics
+from trimtab.telemetry.record import Exchange, Outcome, Timing, Tokens, Usage
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED
 

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from proxy.telemetry.settings import TelemetrySettings
-from proxy.telemetry.trace import tracing
+from trimtab.telemetry.settings import TelemetrySettings
+from trimtab.telemetry.trace import tracing
 
 from .exchanges import SHAPED
 

@@ -7,8 +7,8 @@ import typing
 import msgspec
 import pytest
 
-from proxy.telemetry import record
-from proxy.telemetry.record import STAGES, Exchange, Stage
+from trimtab.telemetry import record
+from trimtab.telemetry.record import STAGES, Exchange, Stage
 
 from .exchanges import PASSED
 

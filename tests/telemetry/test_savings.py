@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proxy.telemetry.savings import Ledger, gross_usd, run_usd
+from trimtab.telemetry.savings import Ledger, gross_usd, run_usd
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from proxy.telemetry.settings import TelemetrySettings
+from trimtab.telemetry.settings import TelemetrySettings
 
 
 def test_defaults_are_quiet_about_traces() -> None:

@@ -9,7 +9,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from proxy.telemetry import SETTLE_S, TelemetrySettings, open_telemetry
+from trimtab.telemetry import SETTLE_S, TelemetrySettings, open_telemetry
 
 from .exchanges import PASSED, RUN, SHAPED
 

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from proxy.telemetry.settings import TelemetrySettings
-from proxy.telemetry.trace import NO_TRACING, OpenTelemetry, attributes, tracing
+from trimtab.telemetry.settings import TelemetrySettings
+from trimtab.telemetry.trace import NO_TRACING, OpenTelemetry, attributes, tracing
 
 from .exchanges import PASSED, REFUSED, SHAPED
 
@@ -113,5 +113,5 @@ def test_off_it_does_nothing_and_leaves_the_clients_header_alone() -> None:
 
 
 def test_off_opentelemetry_is_not_even_imported() -> None:
-    code = "import sys, proxy.telemetry; sys.exit('opentelemetry' in sys.modules)"
+    code = "import sys, trimtab.telemetry; sys.exit('opentelemetry' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterable, AsyncIterator
 
 import pytest
 
-from proxy.errors import InvalidRequest, UpstreamUnreachable
-from proxy.upstream.call import Call, Upload
-from proxy.upstream.failures import Again, Failure
-from proxy.upstream.settings import UpstreamSettings
+from trimtab.errors import InvalidRequest, UpstreamUnreachable
+from trimtab.upstream.call import Call, Upload
+from trimtab.upstream.failures import Again, Failure
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -11,11 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from proxy.errors import InvalidRequest, UpstreamTimeout, UpstreamUnreachable
-from proxy.upstream.answer import Answer
-from proxy.upstream.client import Client
-from proxy.upstream.headers import to_upstream
-from proxy.upstream.settings import UpstreamSettings
 from tests.certificates import self_signed
 from tests.scripted import (
     CLOSE,
@@ -29,6 +24,11 @@ from tests.scripted import (
     reply,
     sse_reply,
 )
+from trimtab.errors import InvalidRequest, UpstreamTimeout, UpstreamUnreachable
+from trimtab.upstream.answer import Answer
+from trimtab.upstream.client import Client
+from trimtab.upstream.headers import to_upstream
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from proxy.errors import UpstreamUnreachable
-from proxy.upstream.client import Client
-from proxy.upstream.settings import UpstreamSettings
 from tests.scripted import Pause, ScriptedUpstream, chunk
+from trimtab.errors import UpstreamUnreachable
+from trimtab.upstream.client import Client
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

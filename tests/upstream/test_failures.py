@@ -5,9 +5,9 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from proxy.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
-from proxy.upstream.failures import RAISED, Again, broken_off, failure
-from proxy.upstream.settings import UpstreamSettings
+from trimtab.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from trimtab.upstream.failures import RAISED, Again, broken_off, failure
+from trimtab.upstream.settings import UpstreamSettings
 
 UPSTREAM = UpstreamSettings(name="east", base_url="http://host/v1", api_key="sk-secret", read_timeout_s=7)
 

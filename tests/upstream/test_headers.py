@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.errors import InvalidRequest
-from proxy.upstream.headers import HOP_BY_HOP, Pairs, host, to_client, to_upstream
-from proxy.upstream.settings import UpstreamSettings
+from trimtab.errors import InvalidRequest
+from trimtab.upstream.headers import HOP_BY_HOP, Pairs, host, to_client, to_upstream
+from trimtab.upstream.settings import UpstreamSettings
 
 OPEN = UpstreamSettings(name="a", base_url="https://api.example/v1")
 KEYED = UpstreamSettings(name="a", base_url="https://api.example/v1", api_key="sk-ours")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.upstream.output_field import output_field
+from trimtab.upstream.output_field import output_field
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.upstream.overflow_families import FAMILIES, STRONG_CODE, WEAK_CODE
-from proxy.upstream.overflow_text import plain
 from tests.upstream.overflow_samples import OVERFLOWS
+from trimtab.upstream.overflow_families import FAMILIES, STRONG_CODE, WEAK_CODE
+from trimtab.upstream.overflow_text import plain
 
 NO_FAMILY = [
     "The model `gpt-9` does not exist",

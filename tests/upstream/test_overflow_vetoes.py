@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.upstream.overflow_text import plain
-from proxy.upstream.overflow_vetoes import about_another_size, asks_for_something_else, vetoed
 from tests.upstream.overflow_samples import OVERFLOWS
+from trimtab.upstream.overflow_text import plain
+from trimtab.upstream.overflow_vetoes import about_another_size, asks_for_something_else, vetoed
 
 HELPED_BY_WAITING_OR_PAYING = [
     "Rate limit reached",

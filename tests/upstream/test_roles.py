@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from proxy.upstream.roles import summary_role
-from proxy.upstream.settings import UpstreamSettings
+from trimtab.upstream.roles import summary_role
+from trimtab.upstream.settings import UpstreamSettings
 
 
 def upstream(role: Any) -> UpstreamSettings:

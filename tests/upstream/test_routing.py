@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.errors import UnknownModel
-from proxy.upstream.routing import route
-from proxy.upstream.settings import UpstreamSettings
+from trimtab.errors import UnknownModel
+from trimtab.upstream.routing import route
+from trimtab.upstream.settings import UpstreamSettings
 
 
 def upstream(name: str, *models: str) -> UpstreamSettings:

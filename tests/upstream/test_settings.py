@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rich.pretty import pretty_repr
 
-from proxy.upstream.settings import UpstreamSettings
+from trimtab.upstream.settings import UpstreamSettings
 
 URL = "https://api.openai.com/v1"
 

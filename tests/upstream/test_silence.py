@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from proxy.errors import UpstreamTimeout
-from proxy.upstream.answer import Answer
-from proxy.upstream.client import Client
-from proxy.upstream.settings import UpstreamSettings
 from tests.scripted import STALL, Pause, ScriptedUpstream, sse_reply
+from trimtab.errors import UpstreamTimeout
+from trimtab.upstream.answer import Answer
+from trimtab.upstream.client import Client
+from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.errors import InvalidRequest
-from proxy.upstream.target import origin, target
+from trimtab.errors import InvalidRequest
+from trimtab.upstream.target import origin, target
 
 CHAT = "/v1/chat/completions"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.errors import InvalidRequest
-from proxy.wire.chat import ChatRequest, Unreadable, decode, mend_surrogates, render
+from trimtab.errors import InvalidRequest
+from trimtab.wire.chat import ChatRequest, Unreadable, decode, mend_surrogates, render
 
 HELLO = b'{"role":"user","content":"hi"}'
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.errors import BodyTooLarge, InvalidRequest, TrimtabError
-from proxy.wire.encoding import decode_body, decoder
+from trimtab.errors import BodyTooLarge, InvalidRequest, TrimtabError
+from trimtab.wire.encoding import decode_body, decoder
 
 LIMIT = 100_000
 TEXT = '{"error":{"message":"北京 is too long"}}'.encode() * 50

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from proxy.wire.chat import decode
-from proxy.wire.messages import Messages
+from trimtab.wire.chat import decode
+from trimtab.wire.messages import Messages
 
 BODY = b'{"messages":[{"a":1},{"b":[2]}, "x"]}'
 KNOWN = [slice(13, 20), slice(21, 30)]

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from proxy import errors
-from proxy.wire import problem
-from proxy.wire.sse import Tap
+from trimtab import errors
+from trimtab.wire import problem
+from trimtab.wire.sse import Tap
 
 
 def test_the_envelope_has_the_four_fields_and_the_detail() -> None:

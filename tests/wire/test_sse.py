@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.sse import Editor, Tap, comment, data_of, event
+from trimtab.wire.sse import Editor, Tap, comment, data_of, event
 
 STREAMS = {
     "as usual": (b'data: {"a":1}\n\ndata: [DONE]\n\n', [b'{"a":1}', b"[DONE]"]),

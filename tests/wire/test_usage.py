@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.usage import NOTHING, Seen, Usage, observe, usage_of
+from trimtab.wire.usage import NOTHING, Seen, Usage, observe, usage_of
 
 ANSWER = {"choices": [{"finish_reason": "stop", "message": {"content": "x"}}]}
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
 
-from proxy.cli.demo.cache import REMEMBERED, PrefixCache, common, shared
-from proxy.cli.demo.counting import Counted
+from trimtab.cli.demo.cache import REMEMBERED, PrefixCache, common, shared
+from trimtab.cli.demo.counting import Counted
 
 
 def message(name: str, tokens: int) -> Counted:

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
 
-from proxy.cli.demo.counting import Counter200k, broken_rule, growing, rendered
+from trimtab.cli.demo.counting import Counter200k, broken_rule, growing, rendered
 
 COUNTER = Counter200k()
 

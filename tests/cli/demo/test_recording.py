@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.cli.demo.recording import load, paced, spread
+from trimtab.cli.demo.recording import load, paced, spread
 
 
 def test_the_recording_is_one_long_run_of_tool_calls() -> None:

@@ -9,7 +9,7 @@ import click
 import httpx
 import pytest
 
-from proxy.cli.demo.running import Running, environment
+from trimtab.cli.demo.running import Running, environment
 
 
 def test_it_starts_the_real_server_and_stops_it() -> None:

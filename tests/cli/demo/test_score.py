@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("openai", reason="the demo's client: pip install 'trimtab[demo]'")
 pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
 
-from proxy.cli.demo.client import Step
-from proxy.cli.demo.score import quantile, score
+from trimtab.cli.demo.client import Step
+from trimtab.cli.demo.score import quantile, score
 
 SIZES = [0, 100, 1000, 5000]
 

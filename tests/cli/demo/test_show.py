@@ -10,9 +10,9 @@ from rich.console import Console
 pytest.importorskip("openai", reason="the demo's client: pip install 'trimtab[demo]'")
 pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
 
-from proxy.cli.demo.client import Step
-from proxy.cli.demo.score import score
-from proxy.cli.demo.show import curves, table, watched
+from trimtab.cli.demo.client import Step
+from trimtab.cli.demo.score import score
+from trimtab.cli.demo.show import curves, table, watched
 
 STEPS = [Step(n, n, sent=100 * n, cached=50 * n) for n in range(1, 41)]
 SIZES = [1000 * n for n in range(41)]

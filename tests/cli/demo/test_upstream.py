@@ -10,7 +10,7 @@ import pytest
 openai = pytest.importorskip("openai", reason="the demo's client: pip install 'trimtab[demo]'")
 pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
 
-from proxy.cli.demo.upstream import ANSWER, MODEL, Upstream  # noqa: E402
+from trimtab.cli.demo.upstream import ANSWER, MODEL, Upstream  # noqa: E402
 
 LONG = "one two three four five six seven eight nine ten " * 150  # about 1,500 tokens
 

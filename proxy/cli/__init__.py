@@ -1,5 +1,0 @@
-"""The commands."""
-
-from proxy.cli.main import main
-
-__all__ = ["main"]

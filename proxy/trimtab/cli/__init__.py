@@ -1,0 +1,5 @@
+"""The commands."""
+
+from trimtab.cli.main import main
+
+__all__ = ["main"]

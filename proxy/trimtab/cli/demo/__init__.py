@@ -1,0 +1,175 @@
+"""`trimtab demo`: a recorded agent run against a small window, without the proxy and then through it.
+
+Everything is real but the model: the OpenAI SDK, the server, true token counts, a strict upstream. Nothing
+leaves the machine.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trimtab.cli.demo.client import Step
+    from trimtab.cli.demo.recording import Recording
+    from trimtab.cli.demo.running import Running
+    from trimtab.cli.demo.upstream import Upstream
+
+_PATIENCE_S = 40.0  # for all requests; on a machine too busy for that some are left out
+_RESERVE_SHARE = 8  # an eighth of the window is asked for as the answer: 4,096 of 32,768
+
+
+@click.command()
+@click.option(
+    "--window", type=click.IntRange(4096), default=32_768, show_default=True, help="Tokens of the model's window."
+)
+@click.option("--steps", type=click.IntRange(1), help="Make only so many of the 367 requests, spread evenly.")
+@click.option("--keep", is_flag=True, help="Leave proxy and upstream running at the end, until Ctrl-C.")
+def demo(window: int, steps: int | None, keep: bool) -> None:
+    """Watch a recorded agent run survive a small window.
+
+    Replays a recorded coding agent (130,000 tokens at its end, one user turn, 373 tool calls) with the OpenAI SDK:
+    first straight to an upstream with a window of 32,768 tokens, which refuses it, then through Trimtab. No key,
+    no Redis, no network: the upstream is built in, counts true tokens and models a provider's prefix cache.
+
+    \b
+      trimtab demo
+      trimtab demo --window 16384 --steps 60
+      trimtab demo --keep          leaves it running: try it with curl, or look at /metrics
+    """
+    require("openai", "bpe_openai")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    from trimtab.cli.demo.recording import load
+    from trimtab.cli.demo.running import Running
+    from trimtab.cli.demo.upstream import Upstream
+    from trimtab.cli.terminal import open_console
+
+    reserve = window // _RESERVE_SHARE
+    with (
+        Upstream(window) as upstream,
+        tempfile.TemporaryFile() as log,
+        Running(upstream.base_url, window, reserve, log) as proxy,
+    ):
+        _Demo(open_console(), load(), upstream, reserve, steps).run(proxy, keep)
+
+
+def require(*modules: str) -> None:
+    """Raises ClickException, with what to install, when one of `modules` is not there."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"the demo needs the OpenAI SDK and a tokenizer, and {' and '.join(missing)} is not installed: "
+            "pip install 'trimtab[demo]'"
+        )
+
+
+class _Demo:
+    """The demo's two runs and what is told of them."""
+
+    def __init__(
+        self, console: Console, recording: Recording, upstream: Upstream, reserve: int, number: int | None
+    ) -> None:
+        from trimtab.cli.demo.counting import Counter200k, growing
+        from trimtab.cli.demo.recording import spread
+
+        self._console, self._recording, self._upstream = console, recording, upstream
+        self._reserve = reserve
+        self._steps = spread(recording.steps, number)
+        self._sizes = growing(Counter200k(), recording.messages, recording.tools or ())
+
+    def run(self, proxy: Running, keep: bool) -> None:
+        self._say_what()
+        without = self._without()
+        self._upstream.forget()
+        proxy.wait()
+        through = self._through(proxy.url)
+        self._say_result(without, through)
+        if keep:
+            self._keep(proxy.url)
+        else:
+            self._print("\nNext: trimtab serve --upstream URL, and set your SDK's base_url to where it listens.")
+
+    def _say_what(self) -> None:
+        largest = self._sizes[self._steps[-1][1]]
+        self._print(
+            f"A recorded agent run: {len(self._steps)} requests, the last with {largest:,} tokens of history.\n"
+            f"The upstream takes {self._upstream.window:,} tokens, {self._reserve:,} of them for the answer.\n"
+        )
+
+    def _without(self) -> list[Step]:
+        """Straight to the upstream, up to the first refusal: an agent would stop there."""
+        from trimtab.cli.demo.client import Client
+
+        client = Client(self._upstream.base_url, self._recording, self._reserve)
+        done: list[Step] = []
+        for step in client.replay(self._steps):
+            done.append(step)
+            if step.error:
+                break
+        client.close()
+        last = done[-1]
+        if last.error:
+            self._print(f"Without Trimtab: request {last.number} is refused.\n  {last.error}\n")
+        else:
+            self._print("Without Trimtab: every request fits; try a smaller --window.\n")
+        return done
+
+    def _through(self, url: str) -> list[Step]:
+        from trimtab.cli.demo.client import Client
+        from trimtab.cli.demo.recording import paced
+        from trimtab.cli.demo.show import watched
+
+        client = Client(f"{url}/v1", self._recording, self._reserve)
+        replayed = client.replay(paced(self._steps, _PATIENCE_S))
+        done = list(watched(self._console, replayed, self._steps[-1][0], self._sizes, "With Trimtab"))
+        client.close()
+        if len(done) < len(self._steps):
+            self._print(
+                f"(This machine is busy: {len(done)} of {len(self._steps)} requests were made, spread "
+                "over the run. With gaps between them the cache serves less.)"
+            )
+        return done
+
+    def _say_result(self, without: list[Step], through: list[Step]) -> None:
+        from trimtab.cli.demo.score import score
+        from trimtab.cli.demo.show import curves, table
+
+        refused_at = without[-1] if without[-1].error else None
+        refusals = [step for step in through if step.error]
+        for step in refusals[:3]:
+            self._print(f"With Trimtab: request {step.number} is refused.\n  {step.error}\n")
+        self._print("")
+        scores = score(without, self._sizes), score(through, self._sizes)
+        self._console.print(table(len(self._steps), scores[0], refused_at, scores[1]), "")
+        for line in curves(self._console, through, self._sizes, self._upstream.window):
+            self._console.print(line, no_wrap=True, overflow="crop")
+        if again := self._upstream.refused:
+            often = "once" if again == 1 else f"{again} times"
+            self._print(
+                f"\nThe upstream counted more than was estimated {often}; such a request is sent once more, smaller."
+            )
+
+    def _keep(self, url: str) -> None:
+        from trimtab.cli.demo.upstream import MODEL
+
+        body = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+        self._print(
+            f"\nStill running, until Ctrl-C. base_url for any OpenAI SDK: {url}/v1  (any key, model {MODEL!r})\n"
+            f"  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n"
+            f"  curl {url}/metrics"
+        )
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            self._print("Stopped.")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)

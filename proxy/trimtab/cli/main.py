@@ -1,0 +1,50 @@
+"""The command `trimtab`. Commands import what they need when they run, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from trimtab import __version__
+from trimtab.cli.check import check
+from trimtab.cli.demo import demo
+from trimtab.cli.models import models
+from trimtab.cli.plan import plan
+from trimtab.cli.serve import serve
+from trimtab.errors import ConfigError, TrimtabError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "-V", "--version")
+def cli() -> None:
+    """Keep long LLM conversations inside the model's context window.
+
+    Trimtab is a reverse proxy: point any OpenAI SDK's base_url at it. Requests that fit pass through untouched;
+    those that do not are shaped, never the conversation your client keeps.
+
+    \b
+      trimtab demo                                  watch a recorded agent run survive a small window
+      trimtab serve --upstream URL                  run it, with nothing configured
+      trimtab plan conversation.json                see what would be sent, without sending it
+    """
+
+
+for command in (serve, demo, plan, models, check):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: errors of ours are one sentence on stderr, never a traceback. Exits 2 for a wrong
+    configuration or option, 1 for what failed."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except TrimtabError as error:
+        click.secho(f"trimtab: {error.message}", fg="red", err=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,157 @@
+"""`trimtab plan FILE`: what would be sent of a conversation, without sending it.
+
+Decides as a server does that has just started, for `POST /v1/context/plan` (same configuration, same code), and
+`--json` prints that answer. Nobody is called: limits come from the configuration, the environment and the table,
+the calibration from what is known of the model's family.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trimtab.cli.config import config_options, settings_of
+
+if TYPE_CHECKING:
+    from trimtab.exchange.shape import Shaping
+    from trimtab.limits import Limits
+    from trimtab.settings import Settings
+    from trimtab.wire.chat import ChatRequest
+
+_GZIP = b"\x1f\x8b"
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--model", help="The model it is for; else the one the request names.")
+@click.option("--context-size", type=click.IntRange(min=1), help="The model's window in tokens.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="The longest answer asked for, in tokens.")
+@click.option("--profile", default="", help="A profile of the configuration, as x-trimtab-profile names it.")
+@click.option("--rows", type=click.IntRange(min=4), default=30, show_default=True, help="Most rows to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print what POST /v1/context/plan would answer.")
+@config_options
+def plan(  # noqa: PLR0913  the options of a command
+    file: str,
+    model: str | None,
+    context_size: int | None,
+    max_tokens: int | None,
+    profile: str,
+    rows: int,
+    as_json: bool,
+    config: str | None,
+    upstream: str | None,
+) -> None:
+    """Show what would be sent of a conversation, without sending it.
+
+    FILE is a request body ({"model", "messages", ...}), a transcript ({"messages", "tools"}) or a bare list of
+    messages; gzipped or not; `-` reads standard input. No upstream is needed and nobody is called.
+
+    \b
+      trimtab plan request.json
+      trimtab plan transcript.json.gz --context-size 32768 --max-tokens 4096
+      trimtab plan request.json --config trimtab.toml --profile planner_input
+      cat request.json | trimtab plan - --model gpt-4o --json | jq .tokens
+
+    Sizes are estimates, in tokens. With --json, `fits` says whether it fits and `edits` what would go.
+    """
+    import msgspec
+
+    from trimtab.exchange import report
+
+    settings = settings_of(config, upstream, need_upstream=False)
+    request = read_request(_bytes(file), model=model, max_tokens=max_tokens)
+    shaping = decide_offline(request, settings, profile, context_size)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report.explained(shaping, None)), indent=2))
+        return
+    from trimtab.cli.plan_picture import show
+
+    show(shaping, rows)
+
+
+def read_request(data: bytes, *, model: str | None = None, max_tokens: int | None = None) -> ChatRequest:
+    """The request in `data`: a body, a transcript or a list of messages. Raises InvalidRequest, or a usage
+    error for JSON that is neither."""
+    import msgspec
+    from msgspec import Raw
+
+    from trimtab.wire.chat import Unreadable, decode
+
+    try:
+        text = gzip.decompress(data) if data.startswith(_GZIP) else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise click.UsageError(f"FILE is gzipped and broken: {error}") from error
+    text = text.removeprefix(b"\xef\xbb\xbf").strip()
+    try:
+        request = decode(b'{"messages":' + text + b"}" if text.startswith(b"[") else text)
+    except Unreadable as error:
+        raise click.UsageError(f"FILE is {error}: it holds no request, transcript or messages") from error
+    if model is None and max_tokens is None:
+        return request
+    fields = msgspec.json.decode(request.source, type=dict[str, Raw])
+    given = {"model": model, "max_tokens": max_tokens}
+    if max_tokens is not None:
+        fields.pop("max_completion_tokens", None)
+    return decode(msgspec.json.encode(fields | {k: v for k, v in given.items() if v is not None}))
+
+
+def decide_offline(request: ChatRequest, settings: Settings, profile: str, context_size: int | None) -> Shaping:
+    """What the server would decide for `request`, before it has learned anything from its upstreams."""
+    from trimtab.context.plan import history
+    from trimtab.context.views import Memo
+    from trimtab.exchange.policies import Policies, is_ours, managed
+    from trimtab.exchange.shape import decide
+    from trimtab.upstream.roles import summary_role
+    from trimtab.upstream.routing import route
+
+    to = route(request.model or None, settings.upstreams) if settings.upstreams else None
+    strict = to is not None and summary_role(to, request.model) == "user"
+    policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
+    chosen = policies.choose(profile, "", request.has_tools, strict)
+    policy, management = chosen.policy, request.context_management
+    if management is not None and is_ours(management):
+        policy = managed(policy, management)
+    memo, name = Memo(), to.name if to else ""
+    conversation = history(request.messages, request.extras, memo)
+    limits = _limits(settings, request.model, context_size)
+    limit, factor = limits.known(name, request.model), limits.factor(name, request.model)
+    shaping = decide(request, conversation, policy, limit, factor, memo, cap=chosen.budget)
+    return shaping if context_size is None else _said(shaping)
+
+
+def _limits(settings: Settings, model: str, context_size: int | None) -> Limits:
+    """What models take, as far as it is known without asking anyone; `context_size` beats every source."""
+    import msgspec
+
+    from trimtab.limits import Limits, ModelSettings, from_environment
+    from trimtab.limits.settings import settings_for
+
+    configured: dict[str, ModelSettings] = settings.models
+    if context_size is not None:
+        found = settings_for(configured, model)
+        given = found[1] if found else ModelSettings()
+        configured = {model: msgspec.structs.replace(given, context_size=context_size)}
+    return Limits(configured, settings=settings.limits, environment=from_environment(os.environ))
+
+
+def _said(shaping: Shaping) -> Shaping:
+    """The same, its window's source named as the option it came from."""
+    import msgspec
+
+    limit = msgspec.structs.replace(shaping.limit, detail="--context-size")
+    return msgspec.structs.replace(shaping, limit=limit)
+
+
+def _bytes(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"FILE cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,42 @@
+"""Who may use the proxy: clients that send one of the configured keys, where keys are configured.
+
+Only digests are configured and compared, so the file holds nothing that opens the door.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from trimtab.errors import Unauthorized
+from trimtab.exchange.incoming import Incoming
+
+
+class Access:
+    """`guarded` says whether clients need a key of ours; then theirs is not sent upstream."""
+
+    def __init__(self, client_keys: Iterable[str]) -> None:
+        self._digests = frozenset(key.lower() for key in client_keys)
+        self.guarded = bool(self._digests)
+
+    def check(self, incoming: Incoming) -> None:
+        """Raises Unauthorized when a key is needed and none of ours was sent."""
+        if self.guarded and hashlib.sha256(_key(incoming).encode("latin-1")).hexdigest() not in self._digests:
+            raise Unauthorized(
+                "This proxy wants a key of its own and the one sent is not among them. "
+                "Send a key the operator gave you as `Authorization: Bearer KEY`."
+            )
+
+
+def credential(incoming: Incoming) -> bytes:
+    """What tells one tenant from another: the credential as sent, in whichever header it came."""
+    for name in (b"authorization", b"api-key", b"x-api-key"):
+        if value := incoming.fields.get(name):
+            return value
+    return b""
+
+
+def _key(incoming: Incoming) -> str:
+    given = credential(incoming).decode("latin-1")
+    scheme, _, rest = given.partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" and rest else given

@@ -1,0 +1,138 @@
+"""From a decoded request to the bytes that go upstream: limit, budget, plan, apply. Nothing is awaited here but
+the limit's first look-up and the summary, which the plan asks for as a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.context.apply import apply
+from trimtab.context.edits import Breakdown, Plan
+from trimtab.context.plan import History, plan
+from trimtab.context.policy import Policy
+from trimtab.context.views import Memo
+from trimtab.errors import ConversationTooLong
+from trimtab.exchange.policies import is_ours
+from trimtab.limits import Budget, Limit, lowered_max_tokens, usable, widest
+from trimtab.wire.chat import ChatRequest, render
+
+# An estimate is not a count. Only when what cannot be given up is this much over the budget is a request refused
+# unseen; in between the upstream decides, and its refusal becomes the same clear error.
+REFUSE_AT = 1.15
+
+
+class Shaping(msgspec.Struct, frozen=True):
+    """What was decided for one request, in one value. Plan sizes are estimates; times `factor` they are what the
+    upstream is expected to count."""
+
+    request: ChatRequest
+    conversation: History
+    limit: Limit
+    budget: Budget
+    factor: float
+    policy: Policy
+    plan: Plan
+    max_tokens: int | None = None  # what is sent in place of the request's own
+
+    def counted(self, estimate: int) -> int:
+        """Estimated tokens as the upstream is expected to count them."""
+        return round(estimate * self.factor)
+
+
+def decide(
+    request: ChatRequest,
+    conversation: History,
+    policy: Policy,
+    limit: Limit,
+    factor: float,
+    memo: Memo,
+    *,
+    cap: int | None = None,
+) -> Shaping:
+    """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's). What does
+    not fit beside its output is planned beside a shorter one before it is given up."""
+
+    def planned(budget: Budget) -> Shaping:
+        if cap is not None and cap < budget.usable:
+            budget = msgspec.structs.replace(budget, usable=max(1, cap))
+        found = plan(conversation, policy, max(1, int(budget.usable / factor)), memo)
+        lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
+        return Shaping(request, conversation, limit, budget, factor, policy, found, lowered)
+
+    shaping = planned(usable(limit, request.max_tokens))
+    if shaping.plan.fits:
+        return shaping
+    wide = planned(widest(limit, request.max_tokens))
+    return wide if refusal(wide) is None else shaping
+
+
+def refusal(shaping: Shaping) -> ConversationTooLong | None:
+    """The error for a conversation that cannot be made to fit, or None. Never on the strength of a guessed limit."""
+    breakdown = shaping.plan.breakdown
+    if shaping.plan.fits or breakdown is None or not shaping.limit.trusted:
+        return None
+    if shaping.counted(breakdown.total) <= shaping.budget.usable * REFUSE_AT:
+        return None
+    return too_long(shaping, breakdown)
+
+
+def too_long(shaping: Shaping, breakdown: Breakdown | None = None, **reported: object) -> ConversationTooLong:
+    """The one clear error: the numbers, and what to do. `reported` is what an upstream said itself."""
+    part = breakdown or shaping.plan.breakdown or Breakdown(0, 0, 0)
+    counted = shaping.counted
+    detail: dict[str, object] = {
+        "tokens": {
+            "estimated": counted(shaping.plan.original),
+            "limit": shaping.budget.usable,
+            "context_size": shaping.budget.context_size,
+            "reserved_output": shaping.budget.reserved,
+            "system": counted(part.system),
+            "tools": counted(part.tools),
+            "question": counted(part.question),
+        },
+        "limit_source": shaping.limit.source,
+        **{name: value for name, value in reported.items() if value is not None},
+    }
+    return ConversationTooLong(
+        f"This conversation is too long for the model: about {counted(part.total)} tokens are in the system prompt "
+        f"({counted(part.system)}), the tools ({counted(part.tools)}) and the current question "
+        f"({counted(part.question)}), which cannot be shortened, and {shaping.budget.usable} tokens can be sent. "
+        "Start a new chat for the next step, or shorten the question; what was built so far remains.",
+        param="messages",
+        detail=detail,
+    )
+
+
+def outgoing(shaping: Shaping, summary: str | None, role: str, *, ask_usage: bool) -> bytes:
+    """The body to send: the very bytes received when nothing has to change. A `context_management` that was for
+    this proxy is taken out."""
+    request = shaping.request
+    changes: dict[str, object] = {}
+    if shaping.max_tokens is not None:
+        changes.update(_lowered(request, shaping.max_tokens))
+    if ask_usage:
+        changes["stream_options"] = {**(request.stream_options or {}), "include_usage": True}
+    if is_ours(request.context_management):
+        changes["context_management"] = None
+    if not shaping.plan.changes and not changes:
+        return request.body
+    messages: list[bytes | Raw] | None = None
+    if shaping.plan.changes:
+        messages = apply(request.messages, shaping.plan, summary, role)
+    return render(request, messages, changes)
+
+
+def _lowered(request: ChatRequest, tokens: int) -> dict[str, int]:
+    """Both names of the field are lowered where both are present; neither is ever translated into the other. What is
+    no whole number is the upstream's to judge."""
+    fields = msgspec.json.decode(request.source, type=_Limits)
+    named = {"max_tokens": fields.max_tokens, "max_completion_tokens": fields.max_completion_tokens}
+    return {name: tokens for name, value in named.items() if type(value) is int and value > tokens}
+
+
+class _Limits(msgspec.Struct):
+    max_tokens: Any = None
+    max_completion_tokens: Any = None

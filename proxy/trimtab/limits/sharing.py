@@ -1,0 +1,77 @@
+"""Learned limits and factors between replicas, through a store, off the request path.
+
+Written when something moved; read when a pair is first asked for (waiting a short time) and again every
+SYNC_S in the background. The last writer wins: what is shared only ever differs by a step for some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from trimtab.limits.calibrations import Calibrations
+from trimtab.limits.lessons import Lessons
+from trimtab.limits.store import Store, key_for
+
+SYNC_S = 30.0
+FACTOR_TTL_S = 7 * 86_400.0
+_MOST = 4_096
+
+Pair = tuple[str, str]
+
+
+class Sharing:
+    """Reads and writes the store, or does nothing where there is none."""
+
+    def __init__(
+        self, store: Store | None, factors: Calibrations, lessons: Lessons, *, clock: Callable[[], float]
+    ) -> None:
+        self._store, self._factors, self._lessons, self._clock = store, factors, lessons, clock
+        self._due: dict[Pair, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def sync(self, upstream: str, model: str, wait_s: float) -> None:
+        """Look at the store if it is time; wait for it at most `wait_s`, and only the first time."""
+        pair = (upstream, model)
+        due = self._due.get(pair)
+        if self._store is None or (due is not None and self._clock() < due):
+            return
+        if len(self._due) >= _MOST:
+            self._due.clear()
+        self._due[pair] = self._clock() + SYNC_S
+        task = self._start(self._read(self._store, upstream, model))
+        if due is None:
+            await asyncio.wait({task}, timeout=wait_s)
+
+    def share_factor(self, upstream: str, model: str) -> None:
+        """Write a pair's factor, in the background."""
+        value = self._factors.dump(upstream, model)
+        if self._store is not None and value is not None:
+            self._start(self._store.set(key_for("factor", upstream, model), value, FACTOR_TTL_S))
+
+    def share_lesson(self, upstream: str, model: str) -> None:
+        """Write a pair's learned limit, in the background; an empty one takes an earlier one back."""
+        if self._store is not None:
+            value = self._lessons.dump(upstream, model)
+            self._start(self._store.set(key_for("learned", upstream, model), value, self._lessons.ttl_s))
+
+    async def aclose(self) -> None:
+        """Let what is being written be written, for a moment."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+        for task in self._tasks:
+            task.cancel()
+
+    async def _read(self, store: Store, upstream: str, model: str) -> None:
+        factor = await store.get(key_for("factor", upstream, model))
+        if factor:
+            self._factors.merge(upstream, model, factor)
+        lesson = await store.get(key_for("learned", upstream, model))
+        if lesson:
+            self._lessons.merge(upstream, model, lesson)
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

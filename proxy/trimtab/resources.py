@@ -1,0 +1,20 @@
+"""Where the files that ship with the package lie.
+
+In a wheel everything is under `trimtab/data`; in a checkout the files operators edit are in `config/`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent / "data"
+_CHECKOUT = Path(__file__).parents[2] / "config"
+
+
+def resource(name: str) -> Path:
+    """Path of a shipped file, e.g. `prompts/general.md`. Raises FileNotFoundError when it is in neither place."""
+    for root in (_PACKAGE, _CHECKOUT):
+        path = root / name
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"{name} is missing from the installed package: reinstall trimtab")

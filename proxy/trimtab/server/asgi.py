@@ -1,0 +1,240 @@
+"""ASGI on one side, the exchange's plain values on the other.
+
+While an exchange goes on its client is watched (see `watch`). What is held at once is bounded, in requests and in
+bytes; beyond the bound the answer is a 503 that says when to come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from random import getrandbits
+from typing import Any
+
+from trimtab.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeout
+from trimtab.exchange.gateway import Gateway
+from trimtab.exchange.incoming import STOPPING, ClientGone, Headers, Incoming, first_values
+from trimtab.server.allocator import WORTHWHILE, give_back
+from trimtab.server.watch import Message, Receive, Watches
+from trimtab.wire.encoding import decode_body
+
+Send = Callable[[Message], Awaitable[None]]
+Fields = Mapping[bytes, bytes]
+
+# Seconds of silence within an upload after which its place is given to another; nginx's client_body_timeout.
+UPLOAD_PAUSE_S = 60.0
+
+
+class Load:
+    """What is in flight: requests, and bytes of bodies held. `leaving` and `draining` are the two steps of stopping;
+    `emptied` is called when nothing is held after much was."""
+
+    def __init__(self, max_requests: int, max_bytes: int, emptied: Callable[[], None] = give_back) -> None:
+        self._max_requests, self._max_bytes, self._emptied = max_requests, max_bytes, emptied
+        self.requests = self.bytes = self._most = 0
+        self._idle: asyncio.Event | None = None
+        self.leaving = False  # readiness fails
+        self.draining = False  # new requests are turned away
+
+    @property
+    def full(self) -> bool:
+        return self.draining or self.requests >= self._max_requests
+
+    def leave(self) -> None:
+        """One request less."""
+        self.requests -= 1
+        if not self.requests and self._idle is not None:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Return once nothing is in flight."""
+        self._idle = asyncio.Event()
+        if self.requests:
+            await self._idle.wait()
+
+    def hold(self, size: int) -> None:
+        """Count `size` more bytes. Raises Overloaded beyond the bound."""
+        if self.bytes + size > self._max_bytes:
+            raise Overloaded("Too much is in flight at this proxy (max_in_flight_mb). Try again in a second.")
+        self.bytes += size
+        self._most = max(self._most, self.bytes)
+
+    def release(self, size: int) -> None:
+        self.bytes -= size
+        if not self.bytes and self._most >= WORTHWHILE:
+            self._most = 0
+            self._emptied()
+
+
+class RequestBody:
+    """The body of an ASGI request, read whole (decoded and bounded) or as it comes. `complete`: its end has come.
+
+    Nothing is waited for longer than `pause_s` seconds, as long as somebody calls `look` now and then.
+    """
+
+    def __init__(
+        self, receive: Receive, fields: Fields, load: Load, max_bytes: int, pause_s: float = UPLOAD_PAUSE_S
+    ) -> None:
+        self._receive, self._load, self._max, self._pause_s = receive, load, max_bytes, pause_s
+        self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
+        length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
+        self._left = int(length) if length.isdigit() and len(length) < 19 else None
+        self.held = 0
+        self.complete = False
+        self._waiting: asyncio.Task[Any] | None = None  # for the client's next message,
+        self._since: float | None = None  # and since when, as far as `look` has seen
+        self._given_up = False
+
+    async def read(self) -> bytes:
+        """Raises BodyTooLarge, Overloaded, ClientGone, UploadTimeout; UnknownEncoding, and InvalidRequest for a broken
+        encoding."""
+        if self._left is not None and self._left > self._max:
+            raise self._too_large()
+        parts: list[bytes] = []
+        while not self.complete:
+            chunk = await self._next()
+            self._hold(len(chunk))
+            parts.append(chunk)
+        raw = parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._decoded(raw) if self._encoding not in ("", "identity") else raw
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """As they come."""
+        while not self.complete:
+            if chunk := await self._next():
+                yield chunk
+
+    def look(self, now: float) -> None:
+        """Give up waiting, if nothing has come for too long. `now` is in seconds, of any clock."""
+        if self._waiting is None or self._given_up:
+            return
+        if self._since is None:
+            self._since = now
+        elif now - self._since >= self._pause_s:
+            self._given_up = True
+            self._waiting.cancel()
+
+    async def _next(self) -> bytes:
+        """The next bytes. Where a length was announced it tells which are the last: the server would only say so with
+        an empty message more, and each costs a change of threads."""
+        self._waiting = task = asyncio.current_task()
+        self._since = None
+        try:
+            message = await self._receive()
+        except asyncio.CancelledError:
+            if self._given_up and task is not None and not task.uncancel():
+                raise self._paused() from None
+            raise
+        finally:
+            self._waiting = None
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        if self._left is not None:
+            self._left -= len(chunk)
+        self.complete = self._left == 0 or not message.get("more_body", False)
+        return chunk
+
+    def _paused(self) -> UploadTimeout:
+        return UploadTimeout(f"Nothing came of the request body for {self._pause_s:g} seconds. Send it again.")
+
+    def release(self) -> None:
+        """The body is no longer held."""
+        self._load.release(self.held)
+        self.held = 0
+
+    def _hold(self, size: int) -> None:
+        if self.held + size > self._max:
+            raise self._too_large()
+        self._load.hold(size)
+        self.held += size
+
+    def _decoded(self, raw: bytes) -> bytes:
+        body = decode_body(raw, self._encoding, self._max)
+        if body is None:
+            known = "Send it with content-encoding gzip, deflate, br or none."
+            raise UnknownEncoding(f"The content-encoding of the request body is not known here. {known}")
+        self._hold(max(0, len(body) - len(raw)))
+        return body
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            f"The request body is larger than {self._max >> 20} MB. Send less, or raise max_body_mb in [server]."
+        )
+
+
+class Response:
+    """The client's side of an answer. One given before the whole body was read says that the connection ends with it:
+    the server closes it then, and the client's next request would run into that."""
+
+    def __init__(self, send: Send, body: RequestBody) -> None:
+        self._send, self._body = send, body
+        self.started = False
+
+    async def start(self, status: int, headers: Headers) -> None:
+        self.started = True
+        if not self._body.complete:
+            headers = [*headers, (b"connection", b"close")]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, chunk: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self, chunk: bytes = b"") -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
+
+
+class Front:
+    """The ASGI application for everything under `/v1/`."""
+
+    def __init__(self, gateway: Gateway, load: Load, max_body_bytes: int) -> None:
+        self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
+        self._watches = Watches()
+
+    def cut(self) -> None:
+        """Give up every exchange that still goes on: their time to finish is over. Their clients are told so."""
+        self._watches.cancel(STOPPING)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        incoming = _incoming(scope)
+        body = RequestBody(receive, incoming.fields, self._load, self._max_body)
+        body.complete = incoming.method in _BODILESS
+        response = Response(send, body)
+        if self._load.full:
+            await self._gateway.turn_away(incoming, response, self._load.draining)
+            return
+        self._load.requests += 1
+        try:
+            await self._watched(incoming, body, response, receive)
+        finally:
+            self._load.leave()
+            body.release()
+
+    async def _watched(self, incoming: Incoming, body: RequestBody, response: Response, receive: Receive) -> None:
+        """Run the exchange, and cancel it when the client goes away."""
+        exchange = asyncio.current_task()
+        assert exchange is not None
+        watch = self._watches.begin(exchange, body, receive)
+        try:
+            await self._gateway.handle(incoming, body, response)
+        except asyncio.CancelledError:
+            if not watch.gone:
+                raise  # the server is stopping, or whoever called us is
+            exchange.uncancel()
+            if not response.started:
+                await self._gateway.tell_gone(incoming, response)
+        finally:
+            self._watches.end(watch)
+
+
+_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+
+
+def _incoming(scope: Message) -> Incoming:
+    """The request as a value. Header names are in lower case in ASGI."""
+    headers = list(scope["headers"])
+    fields = first_values(headers)
+    path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
+    given = fields.get(b"x-request-id", b"").decode("latin-1")
+    request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
+    return Incoming(scope["method"], path, scope["query_string"], headers, request_id, fields)

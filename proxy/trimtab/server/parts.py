@@ -1,0 +1,126 @@
+"""Putting the house together: from the settings to the parts of a running proxy, and their orderly end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TextIO
+from urllib.parse import urlsplit
+
+import stamina
+
+from trimtab import __version__
+from trimtab.errors import ConfigError
+from trimtab.exchange.access import Access
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.compaction import Compaction
+from trimtab.exchange.decider import Decider
+from trimtab.exchange.gateway import Gateway
+from trimtab.exchange.notes import prices
+from trimtab.exchange.policies import Policies
+from trimtab.limits import Limits, from_environment
+from trimtab.limits.events import Event
+from trimtab.server.asgi import Front, Load
+from trimtab.settings import Settings
+from trimtab.summaries.prompts import load_prompts
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.stores import open_store
+from trimtab.summaries.summariser import Summariser
+from trimtab.summaries.writing import SummaryCall
+from trimtab.telemetry import SummaryRun, Telemetry, open_telemetry
+from trimtab.upstream.client import Client
+
+_MB = 1 << 20
+_SUMMARY_GRACE_S = 5.0  # what calls of the summary model get to finish when the server stops
+
+
+class Parts:
+    """Everything one process holds. Made once; `aclose` when the server stops."""
+
+    def __init__(self, settings: Settings, *, log: TextIO | None = None) -> None:
+        server = settings.server
+        self.settings = settings
+        stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the exchange's record
+        named = [name for name in settings.models if not set(name) & set("*?[")]
+        self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
+        self.client = Client()
+        self.store = open_store(settings.redis, settings.compaction or CompactionSettings(), self._redis_failed)
+        if settings.redis is not None:
+            self._watch_redis(settings.redis)
+        self.limits = Limits(
+            settings.models,
+            settings=settings.limits,
+            environment=from_environment(os.environ),
+            store=self.store if settings.redis else None,
+            notify=self._limits_said,
+        )
+        access = Access(server.client_keys)
+        self.calls = Calls(settings.upstreams, self.client, access, server.keepalive_s)
+        self.summariser = self._summariser()
+        compaction = None
+        if settings.compaction is not None and self.summariser is not None:
+            compaction = Compaction(settings.compaction, self.summariser, self.calls.same_server)
+        policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
+        decider = Decider(self.limits, policies, self.calls)
+        self.gateway = Gateway(self.calls, decider, self.telemetry, access, compaction)
+        self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
+        self.front = Front(self.gateway, self.load, server.max_body_mb * _MB)
+
+    async def start(self) -> str:
+        """Connect to the store, and say in a sentence what is shared with other replicas."""
+        if self.settings.redis is None:
+            return "no Redis is configured: summaries and learned limits stay in this process"
+        if await self.store.ping():
+            return "Redis answers: summaries and learned limits are shared"
+        return "Redis does not answer: an in-process store stands in until it does"
+
+    async def aclose(self) -> None:
+        """Finish or give up what goes on beside the requests, then close connections."""
+        if self.summariser is not None:
+            await self.summariser.drain(_SUMMARY_GRACE_S)
+        await self.limits.aclose()
+        await self.store.aclose()
+        await self.client.aclose()
+        self.telemetry.close()
+
+    def _watch_redis(self, redis: RedisSettings) -> None:
+        """Let each scrape ask whether Redis is there."""
+        from trimtab.summaries.redis import RedisStore
+
+        store = self.store
+        assert isinstance(store, RedisStore)
+        scheme = urlsplit(redis.url).scheme
+        mode = "cluster" if "cluster" in scheme else "sentinel" if "sentinel" in scheme else "standalone"
+        self.telemetry.watch_redis(mode, lambda: store.answering)
+
+    def _summariser(self) -> Summariser | None:
+        compaction = self.settings.compaction
+        if compaction is None:
+            return None
+        own = Path(compaction.prompts) if compaction.prompts else None
+        if own is not None and not own.is_dir():
+            raise ConfigError(f"[compaction] prompts: {own} is no directory. Name one, or remove the line.")
+        prompts = load_prompts(own)
+        return Summariser(compaction, self.store, self.calls.complete, prompts, self._summary_made)
+
+    def _summary_made(self, call: SummaryCall) -> None:
+        outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"
+        run = SummaryRun(
+            call.model,
+            outcome,  # type: ignore[arg-type]
+            call.seconds,
+            call.tokens_in,
+            call.tokens_out,
+            prices(self.limits.known(self.calls.route(call.model).name, call.model).prices),
+        )
+        self.telemetry.background_run(run)
+
+    def _limits_said(self, event: Event) -> None:
+        self.telemetry.metrics.limit_event(event.kind)
+        if event.kind == "factor_moved":
+            self.telemetry.admit([event.model])  # the upstream has counted for it: it knows the name
+            factor = self.limits.factor(event.upstream, event.model)
+            self.telemetry.metrics.calibrated(event.upstream, event.model, factor)
+
+    def _redis_failed(self, cause: str) -> None:
+        self.telemetry.metrics.redis_error()

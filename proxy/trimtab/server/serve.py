@@ -1,0 +1,98 @@
+"""Running the server: listen, and stop without losing an answer.
+
+On SIGTERM readiness fails at once, so that a load balancer looks elsewhere; requests are still taken for `drain_s`;
+then new ones are turned away while open ones get `grace_s` to finish. A second signal stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvloop
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
+
+from trimtab.server.app import create_app
+from trimtab.server.listening import claim
+from trimtab.server.parts import Parts
+from trimtab.settings import Settings, check_exposure
+
+# What a header block may hold, in bytes: long cookies and tracing baggage, as nginx's large buffers take.
+_HEADER_BUFFER = 128 * 1024
+
+# Seconds that connections get to close once no request is in flight. A client that sends half a header would hold
+# them for the 30 it may take for that, and one that does not read its answer for ever.
+_CLOSING_S = 5.0
+
+
+def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, shared: None) -> None:
+    """Listen until a signal comes. `ready` is told the URL, and what is shared with other replicas, once the server
+    listens. Raises ConfigError."""
+    check_exposure(settings)
+    uvloop.run(_serve(settings, ready))
+
+
+def address(host: str, port: int) -> str:
+    """The URL of what listens there; an IPv6 address stands in brackets (RFC 3986 §3.2.2)."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
+    host = settings.server.host
+    port = claim(host, settings.server.port)
+    parts = Parts(settings)
+    server = Server(
+        create_app(parts),
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(max_buffer_size=_HEADER_BUFFER * 4),
+        websockets=False,
+        backlog=2048,
+        backpressure=settings.server.max_in_flight * 2 + 1000,
+        log_enabled=False,
+    )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    running = asyncio.ensure_future(server.serve())
+    ready(address(host, port), await parts.start())
+    waiting = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if not running.done():
+        await _drain(parts, stop)
+        server.stop()  # type: ignore[no-untyped-call]
+        await _closed(running, parts)
+    else:
+        await running
+
+
+async def _closed(running: asyncio.Future[None], parts: Parts) -> None:
+    """Wait for the connections to close, but not for those of clients that keep half a request to themselves."""
+    await asyncio.wait((running,), timeout=_CLOSING_S)
+    if running.done():
+        return running.result()
+    running.cancel()
+    await asyncio.wait((running,))
+    await parts.aclose()
+
+
+async def _drain(parts: Parts, stop: asyncio.Event) -> None:
+    """Let open requests finish, in bounded time."""
+    server = parts.settings.server
+    stop.clear()
+    parts.load.leaving = True
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), server.drain_s)
+    parts.load.draining = True
+    idle, again = asyncio.ensure_future(parts.load.idle()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((idle, again), timeout=server.grace_s, return_when=asyncio.FIRST_COMPLETED)
+    idle.cancel()
+    again.cancel()
+    parts.front.cut()  # the server stops only once nothing is in flight

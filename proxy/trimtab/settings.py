@@ -1,0 +1,170 @@
+"""The configuration file as one frozen value. Each part declares its own table; this only puts them together.
+
+A file is TOML. `${NAME}` in a string reads the environment. An unknown key, a wrong type or a missing variable is
+refused with its place and the nearest right name, before anything listens.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import Meta
+
+from trimtab.context.policy import ShapingSettings
+from trimtab.errors import ConfigError
+from trimtab.exchange.profiles import PROFILES, ProfileSettings
+from trimtab.limits import LimitsSettings, ModelSettings
+from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.telemetry import TelemetrySettings
+from trimtab.upstream.settings import UpstreamSettings
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The table `[server]`."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    max_body_mb: Annotated[int, Meta(ge=1)] = 64  # vision requests are large; megabytes, also after decompression
+    max_in_flight_mb: Annotated[int, Meta(ge=1)] = 512  # bodies held at once; beyond: 503 with retry-after
+    max_in_flight: Annotated[int, Meta(ge=1)] = 2_000  # requests at once; beyond: 503 with retry-after
+    client_keys: tuple[str, ...] = ()  # sha256, in hex, of the keys clients must send
+    grace_s: Annotated[float, Meta(ge=0)] = 30.0  # what open streams get to finish after SIGTERM
+    drain_s: Annotated[float, Meta(ge=0)] = 2.0  # how long readiness fails before the server stops listening
+    keepalive_s: Annotated[float, Meta(ge=0)] = 15.0  # SSE comments to a client that waits; 0: none
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file."""
+
+    server: ServerSettings = ServerSettings()
+    upstreams: tuple[UpstreamSettings, ...] = ()
+    models: dict[str, ModelSettings] = {}
+    limits: LimitsSettings = LimitsSettings()
+    shaping: ShapingSettings = ShapingSettings()
+    profiles: dict[str, ProfileSettings] = {}
+    compaction: CompactionSettings | None = None
+    redis: RedisSettings | None = None
+    telemetry: TelemetrySettings = TelemetrySettings()
+
+    @property
+    def all_profiles(self) -> dict[str, ProfileSettings]:
+        """The built-in profiles, those of the file in their place or beside them."""
+        return {**PROFILES, **self.profiles}
+
+
+def load(path: str | Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read a configuration file; no path gives the defaults. Raises ConfigError."""
+    if path is None:
+        return Settings()
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    try:
+        return parse(text, environment)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from error
+
+
+def parse(text: str, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the text of a configuration. Raises ConfigError."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not TOML: {error}") from error
+    tables = _expanded(tables, environment, "$")
+    try:
+        settings = msgspec.convert(tables, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_located(_explained(str(error), Settings), tables)) from error
+    _checked(settings)
+    return settings
+
+
+def check_exposure(settings: Settings) -> None:
+    """Refuse to lend the operator's upstream keys to whoever can reach the port. Raises ConfigError."""
+    keys = [u.name for u in settings.upstreams if u.api_key or u.headers]
+    server = settings.server
+    if keys and not server.client_keys and server.host not in _LOOPBACK:
+        raise ConfigError(
+            f"The server would listen on {server.host} and send the key of {', '.join(keys)} for anyone who asks. "
+            "Set `client_keys` in [server] (sha256 of each key clients must send), or host = '127.0.0.1'."
+        )
+
+
+def _expanded(value: Any, environment: Mapping[str, str], place: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _expanded(item, environment, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expanded(item, environment, f"{place}[{i}]") for i, item in enumerate(value)]
+    return _substituted(value, environment, place) if isinstance(value, str) else value
+
+
+def _substituted(text: str, environment: Mapping[str, str], place: str) -> str:
+    def found(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in environment:
+            raise ConfigError(f"the environment has no {name}, which {place} asks for: set it, or remove the line")
+        return environment[name]
+
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", found, text)
+
+
+def _explained(problem: str, kind: Any) -> str:
+    """msgspec's sentence about a value of `kind`, with the nearest right name where a key is unknown."""
+    match = re.match(r"Object contains unknown field `([^`]*)`(?: - at `(.*)`)?", problem)
+    if not match:
+        return problem
+    key, place = match.group(1), match.group(2) or "$"
+    names = _names_at(place, kind)
+    near = get_close_matches(key, names, n=1) or sorted(names)[:12]
+    return f"{place} has no key {key!r}. Nearest: {', '.join(near)}."
+
+
+def _names_at(place: str, kind: Any) -> list[str]:
+    """The keys a table may have, found by walking the types along the place."""
+    for step in re.findall(r"\.(\w+)|\[", place):
+        if step and hasattr(kind, "__struct_fields__"):
+            kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(step, kind)
+        elif get_args(kind):
+            kind = next((a for a in reversed(get_args(kind)) if hasattr(a, "__struct_fields__")), kind)
+        kind = next((a for a in get_args(kind) if hasattr(a, "__struct_fields__")), kind)
+    return list(getattr(kind, "__struct_fields__", ()))
+
+
+def _located(problem: str, tables: Mapping[str, Any]) -> str:
+    """The sentence with the name of the entry where msgspec only says that it is one of them."""
+    match = re.search(r"\$\.(models|profiles)\[\.\.\.\]", problem)
+    if not match:
+        return problem
+    kind: Any = {"models": ModelSettings, "profiles": ProfileSettings}[match.group(1)]
+    for name, entry in tables[match.group(1)].items():
+        try:
+            msgspec.convert(entry, kind)
+        except msgspec.ValidationError:
+            return problem.replace("[...]", f'."{name}"', 1)
+    return problem
+
+
+def _checked(settings: Settings) -> None:
+    names = [u.name for u in settings.upstreams]
+    if twice := {n for n in names if names.count(n) > 1}:
+        raise ConfigError(f"two upstreams are named {sorted(twice)[0]!r}: names must differ")
+    for key in settings.server.client_keys:
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
+            raise ConfigError("client_keys holds something that is not a sha256 in hex: printf %s KEY | sha256sum")
+    for name, profile in settings.profiles.items():
+        try:
+            profile.shaped(settings.shaping)
+        except msgspec.ValidationError as error:
+            explained = _explained(str(error), ShapingSettings)
+            raise ConfigError(f'$.profiles."{name}".shaping: {explained}') from error

@@ -1,0 +1,233 @@
+"""Records into numbers: what each field of an exchange adds to which metric of the catalogue.
+
+On the way of every request, so label lookups are dictionary hits on series made once. Figures that belong to
+no exchange (Redis, calibration, summaries made in the background, requests in flight) have a method each.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, get_args
+
+from prometheus_client import CollectorRegistry, disable_created_metrics
+
+from trimtab.telemetry import catalogue as names
+from trimtab.telemetry.catalogue import Metric
+from trimtab.telemetry.labels import OTHER, Labels
+from trimtab.telemetry.record import PARTS, STAGES, Exchange, Outcome, RunOutcome, SummaryResult, SummaryRun
+from trimtab.telemetry.savings import Ledger, gross_usd, run_usd
+
+# Outcomes in which the upstream took the model's name, so that the name is known to be one.
+_SERVED = frozenset(("passed", "shaped", "observed", "bypassed"))
+_ERRORS = frozenset(("upstream_rejected", "upstream_error", "overloaded", "abandoned", "failed"))
+_TOKEN_KINDS = ("original", "sent", *STAGES, "compaction_in", "compaction_out")
+
+
+class Series(dict[tuple[str, ...], Any]):
+    """The series of one family by label values; a new one is made on first use and starts at 0."""
+
+    def __init__(self, metric: Metric, registry: CollectorRegistry) -> None:
+        super().__init__()
+        self._family = metric.register(registry)
+
+    def __missing__(self, values: tuple[str, ...]) -> Any:
+        child = self[values] = self._family.labels(*values) if values else self._family
+        return child
+
+
+class Metrics:
+    """All metrics of the catalogue in one registry. Not for use from several threads at once."""
+
+    def __init__(self, registry: CollectorRegistry, labels: Labels, version: str = "") -> None:
+        # half as many series, and no dashboard reads them; the library has no types here
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.labels = labels
+        self._series = {metric.name: Series(metric, registry) for metric in names.CATALOGUE}
+        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
+        self._serve_cache: set[str] = set()
+        self._known_models: set[str] = set()
+        self._context_sizes: dict[tuple[str, str], int] = {}
+        self._held = 0
+        self._bind()
+        self._start_at_zero()
+        self._series[names.BUILD.name][(version,)].set(1)
+
+    def _bind(self) -> None:
+        of = self._series
+        self._requests = of[names.REQUESTS.name]
+        self._tokens = of[names.TOKENS.name]
+        self._edits = of[names.EDITS.name]
+        self._fill = of[names.WINDOW_FILL.name]
+        self._usage = of[names.TOKEN_USAGE.name]
+        self._cached = of[names.CACHED.name]
+        self._cacheable = of[names.CACHEABLE.name]
+        self._ratio = of[names.ESTIMATE_RATIO.name]
+        self._responses = of[names.UPSTREAM_RESPONSES.name]
+        self._duration = of[names.OPERATION_DURATION.name]
+        self._ttft = of[names.TIME_TO_FIRST_TOKEN.name]
+        self._shaping = of[names.SHAPING.name][()]
+        self._overhead = of[names.OVERHEAD.name][()]
+        self._inflight = of[names.INFLIGHT.name][()]
+
+    def _start_at_zero(self) -> None:
+        """A rate over a counter misses its first step unless the series stood at 0 before it."""
+        for result in get_args(SummaryResult):
+            if result != "none":
+                _ = self._series[names.SUMMARIES.name][(result,)]
+        for outcome in get_args(RunOutcome):
+            _ = self._series[names.SUMMARIZER_CALLS.name][(outcome,)]
+        for result in ("saved", "refused"):
+            _ = self._series[names.SMALLER_TRIES.name][(result,)]
+        for part in PARTS:
+            _ = self._series[names.FAIL_OPEN.name][(part,)]
+        for stage in STAGES:
+            _ = self._series[names.PREFIX_BREAK.name][(stage,)]
+        self._meet(OTHER)
+
+    def _meet(self, model: str) -> None:
+        self._known_models.add(model)
+        for outcome in get_args(Outcome):
+            _ = self._requests[model, outcome]
+        for kind in _TOKEN_KINDS:
+            _ = self._tokens[model, kind]
+        for stage in STAGES:
+            _ = self._edits[model, stage]
+        for name in (names.SAVED_USD.name, names.COMPACTION_USD.name):
+            _ = self._series[name][(model,)]
+
+    def observe(self, exchange: Exchange) -> None:
+        """Count one exchange. Microseconds; raises nothing for any record."""
+        if exchange.outcome in _SERVED and 200 <= (exchange.upstream_status or 0) < 300:
+            self.labels.admit(exchange.model)
+        model = self.labels.label(exchange.model)
+        if model not in self._known_models:
+            self._meet(model)
+        self._requests[model, exchange.outcome].inc()
+        self._observe_plan(exchange, model)
+        self._observe_time(exchange)
+        if exchange.upstream_status is not None:
+            self._observe_upstream(exchange, model)
+        if exchange.usage is not None:
+            self._observe_usage(exchange, model)
+        self._observe_rare(exchange, model)
+
+    def _observe_plan(self, exchange: Exchange, model: str) -> None:
+        tokens = exchange.tokens
+        if not tokens.original:
+            return
+        self._tokens[model, "original"].inc(tokens.original)
+        self._tokens[model, "sent"].inc(tokens.sent)
+        for edited in exchange.edits:
+            self._edits[model, edited.stage].inc(edited.count)
+            self._tokens[model, edited.stage].inc(max(0, edited.tokens))
+        if tokens.budget > 0:
+            self._fill[model, "original"].observe(tokens.original / tokens.budget)
+            self._fill[model, "sent"].observe(tokens.sent / tokens.budget)
+        key = (exchange.upstream, model)
+        if tokens.context_size and self._context_sizes.get(key) != tokens.context_size:
+            self._context_sizes[key] = tokens.context_size
+            self._series[names.CONTEXT_SIZE.name][key].set(tokens.context_size)
+
+    def _observe_time(self, exchange: Exchange) -> None:
+        timing = exchange.timing
+        if timing.shaping is not None:
+            self._shaping.observe(timing.shaping)
+        if timing.overhead is not None:
+            self._overhead.observe(timing.overhead)
+
+    def _observe_upstream(self, exchange: Exchange, model: str) -> None:
+        upstream = exchange.upstream
+        self._responses[upstream, _code(exchange)].inc()
+        if exchange.retries:
+            self._series[names.RETRIES.name][(upstream,)].inc(exchange.retries)
+        if exchange.overflow:
+            self._series[names.OVERFLOW.name][(upstream,)].inc()
+        if exchange.path != "chat":
+            return
+        error = exchange.outcome if exchange.outcome in _ERRORS else ""
+        self._duration["chat", upstream, model, error].observe(exchange.timing.duration)
+        if exchange.timing.upstream_ttfb is not None:
+            self._ttft["chat", upstream, model].observe(exchange.timing.upstream_ttfb)
+
+    def _observe_usage(self, exchange: Exchange, model: str) -> None:
+        usage = exchange.usage
+        assert usage is not None
+        if exchange.path == "chat":
+            self._usage["chat", exchange.upstream, model, "input"].observe(usage.prompt)
+            self._usage["chat", exchange.upstream, model, "output"].observe(usage.completion)
+        if usage.cached is not None:
+            self._cached[(model,)].inc(max(0, usage.cached))
+            self._cacheable[(model,)].inc(max(0, usage.prompt))
+            if usage.cached > 0:
+                self._serve_cache.add(model)
+        if exchange.estimate_ratio is not None:
+            self._ratio[(model,)].observe(exchange.estimate_ratio)
+
+    def _observe_rare(self, exchange: Exchange, model: str) -> None:
+        if exchange.summary != "none":
+            self._series[names.SUMMARIES.name][(exchange.summary,)].inc()
+        if exchange.prefix_break:
+            self._series[names.PREFIX_BREAK.name][(exchange.prefix_break,)].inc()
+        if exchange.fail_open:
+            self._series[names.FAIL_OPEN.name][(exchange.fail_open,)].inc()
+        for run in exchange.summary_runs:
+            self.summary_run(run)
+        if exchange.outcome == "shaped":
+            self._book(model, gross_usd(exchange, model in self._serve_cache))
+
+    def summary_run(self, run: SummaryRun) -> None:
+        """Count one call of the summary model; `observe` does it for those of an exchange."""
+        model = self.labels.label(run.model)
+        self._series[names.SUMMARIZER_CALLS.name][(run.outcome,)].inc()
+        self._series[names.SUMMARIZER_SECONDS.name][()].observe(run.seconds)
+        self._tokens[model, "compaction_in"].inc(run.tokens_in)
+        self._tokens[model, "compaction_out"].inc(run.tokens_out)
+        cost = run_usd(run)
+        self._series[names.COMPACTION_USD.name][(model,)].inc(cost)
+        self._book(model, -cost)
+
+    def _book(self, model: str, usd: float) -> None:
+        if usd:
+            self._series[names.SAVED_USD.name][(model,)].inc(self._ledgers[model].add(usd))
+
+    def began(self) -> None:
+        """A request arrived."""
+        self._held += 1
+
+    def ended(self) -> None:
+        """A request that `began` is over."""
+        self._held -= 1
+
+    def settle(self) -> None:
+        """Say how many requests are in flight."""
+        self._inflight.set(self._held)
+
+    def smaller_try(self, saved: bool) -> None:
+        """A request that was too long for the upstream was sent once more, smaller."""
+        self._series[names.SMALLER_TRIES.name]["saved" if saved else "refused",].inc()
+
+    def limit_event(self, kind: str) -> None:
+        """Something was learned of a model's limit or token counts, or was not believed."""
+        self._series[names.LIMIT_EVENTS.name][(kind,)].inc()
+
+    def redis_error(self) -> None:
+        """A call of Redis failed or took too long."""
+        self._series[names.REDIS_ERRORS.name][()].inc()
+
+    def redis_up(self, mode: str, up: bool) -> None:
+        """Redis (`standalone`, `sentinel` or `cluster`) answers, or is left alone after failures."""
+        self._series[names.REDIS_UP.name][(mode,)].set(int(up))
+
+    def calibrated(self, upstream: str, model: str, factor: float) -> None:
+        """Estimates for this model are multiplied by `factor` from now on."""
+        self._series[names.CALIBRATION.name][upstream, self.labels.label(model)].set(factor)
+
+
+def _code(exchange: Exchange) -> str:
+    """A status as a bounded label: its class, 429 by itself (it is no fault), none without an answer."""
+    status = exchange.upstream_status or 0
+    if status == 429:
+        return "429"
+    if 200 <= status < 600:
+        return f"{status // 100}xx"
+    return "cancelled" if exchange.outcome == "abandoned" else "none"

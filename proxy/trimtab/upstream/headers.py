@@ -1,0 +1,162 @@
+"""Headers, one hop at a time (RFC 9110 §7.6.1).
+
+What describes a connection stays on its connection; everything else is passed on, repeated fields and their
+order included. Framing (`content-length`, `transfer-encoding`) is stated anew, nothing named `x-trimtab-*`
+leaves the house, and a configured key takes the place of every key the client sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from trimtab.errors import InvalidRequest
+from trimtab.upstream.settings import UpstreamSettings
+
+Pairs = list[tuple[bytes, bytes]]
+
+# RFC 9110 §7.6.1, and the proxy-* fields that were meant for us.
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-authentication-info",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"http2-settings",
+    }
+)
+# `expect` was answered when the body was read; `host` and the framing are stated anew.
+_ANEW = HOP_BY_HOP | {b"host", b"expect", b"content-length"}
+_CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
+# What describes the bytes of a body, and is untrue once it was rewritten.
+_OF_THE_BYTES = frozenset(
+    {
+        b"content-length",
+        b"content-encoding",
+        b"content-md5",
+        b"digest",
+        b"content-digest",
+        b"repr-digest",
+        b"etag",
+    }
+)
+_LENGTH = frozenset({b"content-length"})
+_OURS = b"x-trimtab-"
+_FORBIDDEN = re.compile(rb"[\r\n\0]")
+# What no field value may hold; an upstream's is mended as RFC 9110 §5.5 has it, for our server would refuse to send it.
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_NO_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
+
+
+def to_upstream(
+    headers: Iterable[tuple[bytes, bytes]],
+    *,
+    upstream: UpstreamSettings,
+    content_length: int | None,
+    body_changed: bool = False,
+    identity: bool = False,
+    keep_credentials: bool = True,
+) -> Pairs:
+    """What goes to the upstream, names in lower case.
+
+    `content_length` is the body's size in bytes, None for a streamed one (which keeps the length the client
+    stated, if any). `body_changed` drops what described the old bytes. `identity` asks for an uncompressed
+    answer. `keep_credentials=False` is for a proxy that checked the client's key itself: that key is no
+    business of the upstream's. Raises InvalidRequest for a header that would break the framing.
+    """
+    pairs, fields = _checked(headers)
+    credentials_go = upstream.api_key is not None or not keep_credentials
+    dropped = _dropped(tuple(upstream.headers), body_changed, identity, credentials_go)
+    if b"connection" in fields:
+        dropped |= _named_by_connection(pairs)
+    kept = [pair for pair in pairs if pair[0] not in dropped and not pair[0].startswith(_OURS)]
+    size = _length(pairs, body_changed) if content_length is None else b"%d" % content_length
+    if size is not None:
+        kept.append((b"content-length", size))
+    if identity:
+        kept.append((b"accept-encoding", b"identity"))
+    return [(b"host", host(upstream.base_url)), *kept, *_configured(upstream)]
+
+
+def to_client(
+    headers: Iterable[tuple[bytes, bytes]], *, body_changed: bool = False, length_known: bool = True
+) -> Pairs:
+    """What goes back, names in lower case: end-to-end headers, repeated ones (`set-cookie`) included.
+
+    With `body_changed` (decoded, or edited) the caller states `content-length` and `content-encoding` anew. The length
+    is left out too where it is not `length_known` here that it will hold.
+    """
+    pairs = [(name.lower(), value) for name, value in headers]
+    if _CONTROL.search(b" ".join([value for _, value in pairs])):
+        pairs = [(name, _CONTROL.sub(b" ", value)) for name, value in pairs]
+    fields, dropped = dict(pairs), HOP_BY_HOP
+    if b"connection" in fields:
+        dropped |= _named_by_connection(pairs)
+    if body_changed:
+        dropped |= _OF_THE_BYTES
+    elif not length_known or b"transfer-encoding" in fields:  # which overrides it (RFC 9112 §6.3)
+        dropped |= _LENGTH
+    return [pair for pair in pairs if pair[0] not in dropped]
+
+
+@lru_cache(maxsize=64)
+def host(base_url: str) -> bytes:
+    """The Host header for a base URL: the host, and the port unless it is the scheme's own."""
+    parts = urlsplit(base_url)
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    default = 443 if parts.scheme == "https" else 80
+    shown = name if parts.port in (None, default) else f"{name}:{parts.port}"
+    return shown.encode("idna" if not shown.isascii() else "ascii")
+
+
+def _checked(headers: Iterable[tuple[bytes, bytes]]) -> tuple[Pairs, dict[bytes, bytes]]:
+    pairs = [(name.lower(), value) for name, value in headers]
+    if _FORBIDDEN.search(b" ".join([value for _, value in pairs])):
+        raise InvalidRequest("A header value holds a line break or NUL: send it without.")
+    fields = dict(pairs)
+    if b"" in fields or _NO_NAME.search(b"".join(fields)):
+        raise InvalidRequest("A header name holds characters that no header name may hold.")
+    return pairs, fields
+
+
+@lru_cache(maxsize=64)
+def _dropped(configured: tuple[str, ...], body_changed: bool, identity: bool, credentials_go: bool) -> frozenset[bytes]:
+    """The names that are not passed on, whatever the request."""
+    dropped = _ANEW | {name.lower().encode() for name in configured}
+    if credentials_go:
+        dropped |= _CREDENTIALS
+    if body_changed:
+        dropped |= _OF_THE_BYTES
+    if identity:
+        dropped |= {b"accept-encoding"}
+    return dropped
+
+
+def _named_by_connection(pairs: Pairs) -> frozenset[bytes]:
+    lists = [value for name, value in pairs if name == b"connection"]
+    return frozenset([token.strip().lower() for value in lists for token in value.split(b",")])
+
+
+def _length(pairs: Pairs, body_changed: bool) -> bytes | None:
+    """The length the client stated for a body that is streamed on; none when it was chunked or is changed."""
+    if body_changed or any(name == b"transfer-encoding" for name, _ in pairs):
+        return None
+    stated = {value for name, value in pairs if name == b"content-length"}
+    if len(stated) > 1 or not all(value.isdigit() for value in stated):
+        raise InvalidRequest("content-length is stated twice or is no number.")
+    return stated.pop() if stated else None
+
+
+def _configured(upstream: UpstreamSettings) -> Pairs:
+    extra = [(name.lower().encode(), value.encode()) for name, value in upstream.headers.items()]
+    if upstream.api_key is None or "authorization" in {name.lower() for name in upstream.headers}:
+        return extra
+    return [*extra, (b"authorization", b"Bearer " + upstream.api_key.encode())]

@@ -1,0 +1,121 @@
+"""What only looks like an overflow.
+
+Hard: waiting, paying, other words or other credentials help, a shorter prompt does not. Soft: the sentence is
+about something else that has a size (the output, bytes, images, one field, a batch). Both are looked for in the
+cause (`overflow_cause`), not in the advice behind it.
+
+Patterns run over `plain` text. An overflow that is missed costs a retry by hand; a rate limit taken for one
+costs the user's history: in doubt, a veto.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from trimtab.upstream.overflow_cause import cause
+from trimtab.upstream.overflow_families import NO_ROOM
+from trimtab.upstream.overflow_text import any_of
+
+HARD_CODE = any_of(
+    "ratelimit|limitburst|quota|throttl|toomanyrequests|resourceexhausted|overloaded|serviceunavailable",
+    "billing|insufficient|credit|payment",
+    "unauthori|authentication|invalidapikey",
+    "contentfilter|contentpolicy|datainspection|moderation",
+    "timeout|deadline",
+)
+SOFT_CODE = any_of(
+    "abovemax|belowmin|unsupportedparam|unknownparam|missing|invalidjson|templateerror",
+    "maxtokensperrequest",  # an embedding request's sum over its inputs
+)
+# Blamed parameters that have nothing to do with length.
+OTHER_PARAM = re.compile(
+    r"^(?:temperature|top_[pk]|n|stop|tool_choice|tools\b.*|functions?\b.*|response_format.*|logprobs|seed"
+    r"|\w*penalty|reasoning.*|stream.*|model|user)$"
+)
+
+HARD = any_of(
+    r"rate[ _-]?limit|\b[io]?[tri]p[mdsh]\b|tokens? ?/ ?(?:s|m|min|minute|day)\b",
+    r"\bper[ -](?:sec|min|hour|day|month|week)|(?:last|this|every|each) (?:minute|hour|day)\b",
+    r"\b(?:daily|monthly|weekly)\b|quota|throttl|too many requests|concurren|slow down",
+    r"try(?:ing)? again (?:in|after|later)|retry (?:in|after|later)|(?:please|and|then) wait\b|wait before",
+    r"overloaded|resource (?:has been )?exhausted|temporarily unavailable",
+    r"\bcredits?\b|\bbilling\b|\bbalance\b|\bpayment|\bafford\b|insufficient (?:funds|usd)|spending",
+    r"\bsubscription|\b(?:current|your|free|trial) (?:\w+ )?plans?\b|upgrade (?:to a|your)|extra usage",
+    r"trial key|\bapi[ _-]?key\b",
+    r"timed? ?out|\bdeadline\b|took too long",
+    r"content[ _-]?(?:filter|management|policy|moderation)|\bmoderation|\bflagged|inappropriate",
+    r"频率|速率|限流|频繁|并发|每分钟|每秒|每天|每日|每月|今日|次数|用量|余额|欠费|额度|配额|套餐|充值|敏感|违规|审核",
+    r"超时|稍后|レート|毎分|分あたり|回数|タイムアウト|분당|속도|사용량|할당량|시간 초과",
+    r"por minuto|par minute|pro minute|al minuto|в минуту|na minutę|лимит запросов",
+    r"limite de (?:taux|débit|requ)|límite de (?:velocidad|solicitudes|tasa)",
+)
+
+_OUTPUT = any_of(
+    r"max[ _]?(?:new|output|completion)?[ _]?tokens?\b(?! of \d+ exceeded)|maxoutputtokens|maximum (?:output )?tokens",
+    r"output[ _]tokens?|completion tokens?|(?:output|generation|completion) length|max_length",
+    r"(?:reasoning|thinking) (?:tokens?|budget)|budget_tokens",
+    r"\b(?:response|output|generat\w+)(?: text)? (?:exceed|is too|too)",
+    r"输出(?:长度|内容|token)|生成长度|出力トークン|출력",
+)
+# What `max_tokens` may be is told, whatever is said of the window beside it.
+_OUTPUT_CAP = re.compile(r"max_\w*tokens (?:must|should|can|may|cannot) [^.]{0,40}?\d")
+# The prompt is spoken of before the output is: both together are too long.
+_PROMPT_BEFORE = any_of(
+    r"\b(?:prompts?|inputs?|messages?|conversation|context|history|tokens in|request has)\b", "输入|上下文"
+)
+# The prompt was counted, or its window named.
+_PROMPT_COUNTED = any_of(
+    r"(?:max\w*|models?) (?:\w+ ){0,2}(?:context|sequence|prompt|input) (?:length|window|size)",
+    r"exceeds? (?:the |models? )*(?:maximum )?context|(?:prompt|input) length|\btoken count|prompt and",
+    r"\b(?:input|prompt|inputs) tokens?\b|in the messages|your (?:prompt|messages)",
+    r"tokens in (?:the |your )?(?:context|prompt)",
+)
+_NO_ROOM = re.compile(NO_ROOM)
+
+_IN_TOKENS = any_of(
+    r"\d+ (?:input |prompt )?tokens|context (?:window|length|size|limit)|token limit",
+    r"(?:total|message|input) tokens",
+)
+_BYTES = any_of(
+    r"\bbytes?\b|\d ?(?:[kmg]i?b)\b|entity too large|payload|request[ _]too[ _]large|larger than max \(",
+    r"(?:request|body|message)(?: body)? size|body (?:too|limit)|content[- ]length|upload|\bfile\b",
+    r"request exceeds the maximum|请求体|文件",
+)
+_MEDIA = re.compile(r"\b(?:images?|pixels?|pdf|pages?|audio|video|dimensions?|resolution)\b|图片|图像")
+_OTHER = any_of(
+    r"string (?:too long|should have|length)|array too long|expected (?:an?|one of) ",
+    r"input should be (?:a |an |less|greater)|field required|extra inputs|\bschema\b|valid json",
+    r"tool_use|tool_call|tool call id|jinja|unsupported parameter|unknown parameter",
+    r"batch[ _]size|too small|\btemperature\b|\btop_p\b|decimal|bufio",
+    r"logit_bias|stop sequence|\b(?:api|access|auth\w*|jwt|session|bearer|refresh) tokens?\b",
+    r"failed to load|not found|does not exist",
+    r"number of (?:messages|images|tools|functions|texts|documents)",
+    r"too many (?:messages|images|tools|functions)",
+    r"(?:\bur[il]|header\w*|name|title|description|identifier|\bid)s? .{0,12}too (?:long|large)",
+)
+
+
+def vetoed(codes: Iterable[str], params: Iterable[str]) -> bool:
+    """Whether a typed code (without case and signs) or a blamed parameter says that it is something else."""
+    return any(HARD_CODE.search(code) or SOFT_CODE.search(code) for code in codes) or any(
+        map(OTHER_PARAM.match, params)
+    )
+
+
+def asks_for_something_else(text: str) -> bool:
+    """The hard veto: whether the cause is one that waiting, paying or other words or credentials help against."""
+    return HARD.search(cause(text)) is not None
+
+
+def about_another_size(text: str) -> bool:
+    """The soft veto: whether the cause is a size that is not the conversation's in tokens."""
+    text = cause(text)
+    if _OTHER.search(text):
+        return True
+    if (_BYTES.search(text) or _MEDIA.search(text)) and not _IN_TOKENS.search(text):
+        return True
+    output = _OUTPUT.search(text)
+    if output is None or _NO_ROOM.search(text) or _PROMPT_BEFORE.search(text[: output.start()]):
+        return False
+    return bool(_OUTPUT_CAP.search(text)) or not _PROMPT_COUNTED.search(text)

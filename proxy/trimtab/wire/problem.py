@@ -1,0 +1,46 @@
+"""Our own errors on the wire: OpenAI's envelope, as a response body and as an event of a stream.
+
+    {"error": {"message": …, "type": …, "param": …, "code": …, …detail}}
+
+SDKs raise their typed exceptions from it, and obey `x-should-retry`. A stream that fails ends in one event
+with the same object and without `[DONE]`: a client must not take the half for the whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trimtab.errors import Overloaded, TrimtabError, Unauthorized
+from trimtab.wire import sse
+
+_RETRY_AFTER_S = 1  # a slot is free again after about one answer's first tokens
+
+
+def envelope(error: TrimtabError, request_id: str | None = None) -> bytes:
+    """The JSON body. An error's `detail` stands beside the four known fields and replaces none of them."""
+    return msgspec.json.encode({"error": _fields(error, request_id)}, enc_hook=str)
+
+
+def headers(error: TrimtabError) -> list[tuple[bytes, bytes]]:
+    """Headers that belong to the body: its type, and whether and when to come again."""
+    pairs = [(b"content-type", b"application/json")]
+    if error.status < 500 and not error.retry:
+        pairs.append((b"x-should-retry", b"false"))
+    if isinstance(error, Overloaded):
+        pairs.append((b"retry-after", b"%d" % _RETRY_AFTER_S))
+    if isinstance(error, Unauthorized):
+        pairs.append((b"www-authenticate", b"Bearer"))  # RFC 9110 §15.5.2
+    return pairs
+
+
+def sse_event(error: TrimtabError, request_id: str | None = None) -> bytes:
+    """The event that ends a stream which was already under way."""
+    return sse.event(envelope(error, request_id))
+
+
+def _fields(error: TrimtabError, request_id: str | None) -> dict[str, Any]:
+    known = {"message": error.message, "type": error.type, "param": error.param, "code": error.code}
+    named = {} if request_id is None else {"request_id": request_id}
+    return {**known, **{k: v for k, v in error.detail.items() if k not in known}, **named}
