@@ -28,13 +28,13 @@ from tests.summaries.models import Keeper, conversation, want
 from tests.valkey import Valkey
 from trimtab.context.tokens import text_tokens
 from trimtab.context.wanted import SummaryWanted, chain
+from trimtab.store.memory import MemoryStore
+from trimtab.store.open import open_store
+from trimtab.store.protocol import Store
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Completion, CompletionRequest
-from trimtab.summaries.memory import MemoryStore
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings, RedisSettings
-from trimtab.summaries.store import Store
-from trimtab.summaries.stores import open_store
 from trimtab.summaries.summariser import Summariser
 
 ENCODER = bpe_openai.get_encoding("o200k_base")

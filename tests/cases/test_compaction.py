@@ -30,7 +30,7 @@ CASES = {
     "B095": "the client's system prompt is not the summariser's",
     "B096": "what users write cannot pass for the end of the conversation; the answer is marked as a summary",
     "B097": "a summary belongs to the exact messages it was made of",
-    "B098": "keys are SHA-256 over fields with their lengths, the tenant's among them (tests/summaries/test_keys.py)",
+    "B098": "keys are SHA-256 over fields with their lengths, the tenant's among them (tests/store/test_keys.py)",
     "B099": "whatever the summariser reads is in the key: arguments, parts, names, roles",
     "B101": "nothing a client says of itself widens what it may read",
     "B144": "one long message below the limit is passed on, and not compacted again",

@@ -17,8 +17,8 @@ from trimtab.context.tokens import text_tokens
 from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.compaction import NOTHING, Compaction, fitting
 from trimtab.exchange.shape import Shaping, outgoing
+from trimtab.store.memory import MemoryStore
 from trimtab.summaries.completion import Complete, Completion
-from trimtab.summaries.memory import MemoryStore
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summariser import Summariser

@@ -18,8 +18,8 @@ from tests.valkey import Valkey
 from trimtab.errors import ConfigError
 from trimtab.server.parts import Parts
 from trimtab.settings import parse
-from trimtab.summaries.memory import MemoryStore
-from trimtab.summaries.redis import RedisStore
+from trimtab.store.memory import MemoryStore
+from trimtab.store.redis import RedisStore
 
 pytestmark = pytest.mark.anyio
 

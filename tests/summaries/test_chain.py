@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.summaries.models import conversation, want
+from trimtab.store.memory import MemoryStore
+from trimtab.store.sealed import Keyring
 from trimtab.summaries.chain import Chain, Found, Writer
-from trimtab.summaries.memory import MemoryStore
 from trimtab.summaries.prompts import Prompts
-from trimtab.summaries.sealed import Keyring
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from trimtab.store.keys import PREFIX, lock_name
+from trimtab.store.memory import MemoryStore
 from trimtab.summaries.flight import Flights
-from trimtab.summaries.keys import PREFIX, lock_name
-from trimtab.summaries.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ import pytest
 
 from tests.summaries.models import Fixed, Keeper, conversation, said, want
 from trimtab.errors import UpstreamTimeout, UpstreamUnreachable
+from trimtab.store.memory import MemoryStore
+from trimtab.store.sealed import Keyring
 from trimtab.summaries.chain import Chain, Found, Writer
 from trimtab.summaries.completion import Complete, Completion, Ride
 from trimtab.summaries.making import Maker
-from trimtab.summaries.memory import MemoryStore
 from trimtab.summaries.prompts import load_prompts
-from trimtab.summaries.sealed import Keyring
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.writing import Author
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.summaries.keys import PREFIX, pause_name
-from trimtab.summaries.memory import MemoryStore
+from trimtab.store.keys import PREFIX, pause_name
+from trimtab.store.memory import MemoryStore
 from trimtab.summaries.pauses import LONGEST_S, Pauses
 
 pytestmark = pytest.mark.anyio

@@ -12,14 +12,14 @@ import pytest
 from tests.summaries.models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
 from tests.valkey import Valkey
 from trimtab.errors import UpstreamError, UpstreamUnreachable
+from trimtab.store.keys import lock_name
+from trimtab.store.memory import MemoryStore
+from trimtab.store.open import open_store
+from trimtab.store.protocol import Store
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Complete, Completion, Ride
-from trimtab.summaries.keys import lock_name
-from trimtab.summaries.memory import MemoryStore
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings, RedisSettings
-from trimtab.summaries.store import Store
-from trimtab.summaries.stores import open_store
 from trimtab.summaries.summariser import Summariser
 from trimtab.summaries.writing import SummaryCall
 

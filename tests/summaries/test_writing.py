@@ -6,11 +6,11 @@ import pytest
 
 from tests.summaries.models import Fixed, Keeper, conversation, decoded, said, want
 from trimtab.errors import UpstreamTimeout
+from trimtab.store.sealed import Keyring
 from trimtab.summaries.chain import Chain, Writer
 from trimtab.summaries.completion import Complete, Completion, Ride
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.render import Entry
-from trimtab.summaries.sealed import Keyring
 from trimtab.summaries.writing import Author, SummaryCall
 
 pytestmark = pytest.mark.anyio

@@ -213,8 +213,8 @@ _CAUSES = {
 
 
 async def _redis(settings: Settings) -> Finding:
+    from trimtab.store.open import open_store
     from trimtab.summaries.settings import CompactionSettings
-    from trimtab.summaries.stores import open_store
 
     causes: list[str] = []
     try:

@@ -22,9 +22,9 @@ from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
 from trimtab.server.asgi import Front, Load
 from trimtab.settings import Settings
+from trimtab.store.open import open_store
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings, RedisSettings
-from trimtab.summaries.stores import open_store
 from trimtab.summaries.summariser import Summariser
 from trimtab.summaries.writing import SummaryCall
 from trimtab.telemetry import SummaryRun, Telemetry, open_telemetry
@@ -85,7 +85,7 @@ class Parts:
 
     def _watch_redis(self, redis: RedisSettings) -> None:
         """Let each scrape ask whether Redis is there."""
-        from trimtab.summaries.redis import RedisStore
+        from trimtab.store.redis import RedisStore
 
         store = self.store
         assert isinstance(store, RedisStore)

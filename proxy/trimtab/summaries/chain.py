@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.wanted import SummaryWanted
+from trimtab.store.keys import summary_key
+from trimtab.store.protocol import Store
+from trimtab.store.sealed import Tenant
 from trimtab.summaries.completion import Ride
-from trimtab.summaries.keys import summary_key
 from trimtab.summaries.prompts import Prompt
 from trimtab.summaries.render import Entry, entries
-from trimtab.summaries.sealed import Tenant
-from trimtab.summaries.store import Store
 
 LOOKS = (1, 8, 32)  # how many names are asked for at a time, from the newest back; then as many as the last
 

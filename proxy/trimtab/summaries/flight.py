@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from trimtab.store.keys import lock_name
+from trimtab.store.protocol import Store
 from trimtab.summaries.background import ended
-from trimtab.summaries.keys import lock_name
-from trimtab.summaries.store import Store
 
 T = TypeVar("T")
 Make = Callable[[], Awaitable[T]]

@@ -13,12 +13,12 @@ from collections import OrderedDict
 import msgspec
 
 from trimtab.context.tokens import text_tokens
-from trimtab.summaries.breaker import Breaker
+from trimtab.store.breaker import Breaker
+from trimtab.store.protocol import Store
 from trimtab.summaries.chain import Chain, Found
 from trimtab.summaries.pauses import Pauses
 from trimtab.summaries.pieces import Step, next_step
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.store import Store
 from trimtab.summaries.writing import Author, SummaryCall
 
 FRAME_TOKENS = 100  # the words around the conversation, beside prompt and earlier summary

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from trimtab.summaries.keys import pause_name
-from trimtab.summaries.store import Store
+from trimtab.store.keys import pause_name
+from trimtab.store.protocol import Store
 
 FIRST_S = 30.0
 LONGEST_S = 3_600.0

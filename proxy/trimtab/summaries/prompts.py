@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from trimtab.resources import resource
-from trimtab.summaries.keys import fields_digest
+from trimtab.store.keys import fields_digest
 from trimtab.summaries.render import RENDERING
 
 HINTS: Final = ("react_iteration", "planner_input", "step_dependency", "general")

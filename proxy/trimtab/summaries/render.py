@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.summaries.keys import fields_digest
+from trimtab.store.keys import fields_digest
 
 RENDERING = "1"  # goes into every key: change it with anything that changes what the summariser reads
 MARK = 6  # hex digits

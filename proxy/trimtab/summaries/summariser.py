@@ -20,15 +20,15 @@ from msgspec import Raw
 
 from trimtab.context.tokens import text_tokens
 from trimtab.context.wanted import SummaryWanted
+from trimtab.store.protocol import Store
+from trimtab.store.sealed import Keyring
 from trimtab.summaries.background import Background
 from trimtab.summaries.chain import Chain, Found, Writer
 from trimtab.summaries.completion import Complete
 from trimtab.summaries.flight import Flights
 from trimtab.summaries.making import Landing, Maker
 from trimtab.summaries.prompts import Prompts
-from trimtab.summaries.sealed import Keyring
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.store import Store
 from trimtab.summaries.writing import Author, SummaryCall
 
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.valkey import Cluster, Valkey, Watched, free_port, until
-from trimtab.summaries.memory import MemoryStore
-from trimtab.summaries.redis import RedisStore
+from trimtab.store.memory import MemoryStore
+from trimtab.store.redis import RedisStore
 from trimtab.summaries.settings import RedisSettings
 
 pytestmark = pytest.mark.anyio

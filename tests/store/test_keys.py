@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.summaries.keys import PREFIX, fields_digest, lock_name, pause_name, summary_key
+from trimtab.store.keys import PREFIX, fields_digest, lock_name, pause_name, summary_key
 
 SAME = {"tenant_id": b"t", "model": "m", "prompt_version": "p", "policy": "2000", "chain": b"c"}
 

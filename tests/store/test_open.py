@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from trimtab.errors import ConfigError
-from trimtab.summaries.memory import MemoryStore
-from trimtab.summaries.redis import RedisStore
+from trimtab.store.memory import MemoryStore
+from trimtab.store.open import open_store
+from trimtab.store.redis import RedisStore
 from trimtab.summaries.settings import CompactionSettings, RedisSettings
-from trimtab.summaries.stores import open_store
 
 pytestmark = pytest.mark.anyio
 

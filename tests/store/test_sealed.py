@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.summaries.sealed import Keyring
+from trimtab.store.sealed import Keyring
 
 ALICE, BOB = b"Bearer sk-alice", b"Bearer sk-bob"
 

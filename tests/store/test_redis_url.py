@@ -7,7 +7,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from trimtab.errors import ConfigError
-from trimtab.summaries.redis_url import connect
+from trimtab.store.redis_url import connect
 
 
 def test_a_standalone_address() -> None:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from trimtab.store.open import open_store
+from trimtab.store.protocol import Store
 from trimtab.summaries.settings import CompactionSettings, RedisSettings
-from trimtab.summaries.store import Store
-from trimtab.summaries.stores import open_store
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.summaries.memory import ENTRY_OVERHEAD, MAX_LOCKS, MemoryStore
+from trimtab.store.memory import ENTRY_OVERHEAD, MAX_LOCKS, MemoryStore
 
 pytestmark = pytest.mark.anyio
 

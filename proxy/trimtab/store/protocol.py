@@ -2,7 +2,7 @@
 
 A store never raises and never keeps a caller waiting: whatever goes wrong, a read is a miss and a write is
 forgotten. So callers hold no error handling, and a store may be swapped for another without being noticed.
-`tests/summaries/test_store.py` is the contract, run against every implementation.
+`tests/store/test_protocol.py` is the contract, run against every implementation.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trimtab.summaries.memory import MemoryStore
+from trimtab.store.memory import MemoryStore
+from trimtab.store.protocol import Store
 from trimtab.summaries.settings import CompactionSettings, RedisSettings
-from trimtab.summaries.store import Store
 
 
 def open_store(
@@ -26,6 +26,6 @@ def open_store(
     memory = MemoryStore(compaction.memory_mb << 20, max_value_kb << 10)
     if redis is None:
         return memory
-    from trimtab.summaries.redis import RedisStore
+    from trimtab.store.redis import RedisStore
 
     return RedisStore(redis, memory, on_error)

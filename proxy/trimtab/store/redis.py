@@ -21,9 +21,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from trimtab.summaries.breaker import Breaker
-from trimtab.summaries.memory import MemoryStore
-from trimtab.summaries.redis_url import connect
+from trimtab.store.breaker import Breaker
+from trimtab.store.memory import MemoryStore
+from trimtab.store.redis_url import connect
 from trimtab.summaries.settings import RedisSettings
 
 LOOK_S = 0.002  # a few turns of the event loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.summaries.breaker import Breaker
+from trimtab.store.breaker import Breaker
 
 
 class Clock:
