@@ -19,8 +19,8 @@ from trimtab.exchange.policies import Policies
 from trimtab.exchange.profiles import PROFILES
 from trimtab.exchange.shape import Shaping
 from trimtab.limits import Limits, LimitsSettings, ModelSettings
+from trimtab.overflow.classify import Overflow
 from trimtab.upstream.client import Client
-from trimtab.upstream.overflow import Overflow
 from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio

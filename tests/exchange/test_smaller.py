@@ -13,7 +13,7 @@ from trimtab.context.views import Memo
 from trimtab.exchange.shape import Shaping, outgoing
 from trimtab.exchange.smaller import Learned, smaller
 from trimtab.limits import Limit
-from trimtab.upstream.overflow import Overflow
+from trimtab.overflow.classify import Overflow
 
 RUN = agent_run(12)  # about 6,400 tokens in a budget of 7,168
 

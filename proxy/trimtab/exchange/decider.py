@@ -19,7 +19,7 @@ from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.exchange.smaller import Learned, smaller
 from trimtab.limits import Limit, Limits
-from trimtab.upstream.overflow import Overflow
+from trimtab.overflow.classify import Overflow
 from trimtab.upstream.roles import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.chat import ChatRequest

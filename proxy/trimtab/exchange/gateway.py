@@ -32,8 +32,8 @@ from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, He
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.relay import Relay, RelaySettings, Verdict
 from trimtab.exchange.shape import Shaping, outgoing, refusal, too_long
+from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import NO_TRACING, Outcome, Telemetry
-from trimtab.upstream.overflow import Overflow
 from trimtab.upstream.roles import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire import problem

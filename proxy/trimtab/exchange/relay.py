@@ -21,13 +21,13 @@ from trimtab.exchange.notes import Notes
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.shape import Shaping
+from trimtab.overflow.classify import Overflow, classify, classify_event
+from trimtab.overflow.normalize import plain
+from trimtab.overflow.unwrap import unwrap_event
+from trimtab.overflow.vetoes import asks_for_something_else
 from trimtab.telemetry import Usage
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.headers import to_client
-from trimtab.upstream.overflow import Overflow, classify, classify_event
-from trimtab.upstream.overflow_text import plain
-from trimtab.upstream.overflow_vetoes import asks_for_something_else
-from trimtab.upstream.unwrap import unwrap_event
 from trimtab.wire import problem, sse
 from trimtab.wire.encoding import Decoder, decode_body, decoder
 from trimtab.wire.usage import usage_of

@@ -7,7 +7,7 @@ import msgspec
 from trimtab.context.views import Memo
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.limits import Limit
-from trimtab.upstream.overflow import Overflow
+from trimtab.overflow.classify import Overflow
 
 # Shares of what was sent that the next try may have, when the upstream did not say how much that was: an estimate
 # that said it fits is off by an unknown amount, so clearly less; but less by a little where no more can be given up.

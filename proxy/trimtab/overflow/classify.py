@@ -17,12 +17,12 @@ from typing import Literal
 
 import msgspec
 
-from trimtab.upstream.complaint import Complaint
-from trimtab.upstream.overflow_families import FAMILIES, STRONG_CODE, WEAK_CODE
-from trimtab.upstream.overflow_figures import Figures, figures, in_fields
-from trimtab.upstream.overflow_text import plain
-from trimtab.upstream.overflow_vetoes import about_another_size, asks_for_something_else, vetoed
-from trimtab.upstream.unwrap import unwrap, unwrap_event
+from trimtab.overflow.error_body import Complaint
+from trimtab.overflow.figures import Figures, figures, in_fields
+from trimtab.overflow.normalize import plain
+from trimtab.overflow.unwrap import unwrap, unwrap_event
+from trimtab.overflow.vetoes import about_another_size, asks_for_something_else, vetoed
+from trimtab.overflow.wordings import FAMILIES, STRONG_CODE, WEAK_CODE
 
 MAX_MESSAGE = 2000  # characters kept of the upstream's own message
 DOUBTFUL = 429  # means something else unless a code or both numbers put the text beyond doubt

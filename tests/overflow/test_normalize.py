@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.upstream.overflow_text import REACH, any_of, digits, plain
+from trimtab.overflow.normalize import REACH, any_of, digits, plain
 
 NUMBERS = [
     ("131,072", "131072"),

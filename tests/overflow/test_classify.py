@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.upstream.overflow_samples import CATALOGUE, LOOKALIKES, OVERFLOWS, as_bytes
-from trimtab.upstream.overflow import Overflow, classify, classify_event
+from trimtab.overflow.classify import Overflow, classify, classify_event
 
 SLIP = "E058"  # "maximum context length is 3 tokens": an overflow, but no figure of it is to be believed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.upstream.overflow_samples import OVERFLOWS
-from trimtab.upstream.overflow_text import plain
-from trimtab.upstream.overflow_vetoes import about_another_size, asks_for_something_else, vetoed
+from trimtab.overflow.normalize import plain
+from trimtab.overflow.vetoes import about_another_size, asks_for_something_else, vetoed
 
 HELPED_BY_WAITING_OR_PAYING = [
     "Rate limit reached",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.upstream.overflow_samples import OVERFLOWS
-from trimtab.upstream.overflow_families import FAMILIES, STRONG_CODE, WEAK_CODE
-from trimtab.upstream.overflow_text import plain
+from trimtab.overflow.normalize import plain
+from trimtab.overflow.wordings import FAMILIES, STRONG_CODE, WEAK_CODE
 
 NO_FAMILY = [
     "The model `gpt-9` does not exist",

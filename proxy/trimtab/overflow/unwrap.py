@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.upstream.complaint import MAX_JSON, Complaint, complaint_of, decode
+from trimtab.overflow.error_body import MAX_JSON, Complaint, complaint_of, decode
 
 MAX_PLAIN = 16 * 1024  # bytes read of a body that is not JSON: an error says what it is at its start
 

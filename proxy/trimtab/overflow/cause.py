@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from trimtab.upstream.overflow_families import FAMILIES
-from trimtab.upstream.overflow_text import WORD
+from trimtab.overflow.normalize import WORD
+from trimtab.overflow.wordings import FAMILIES
 
 MOST = 4  # doubtful clauses passed over: an error names its kind at its start
 _CLAUSE_END = re.compile(rf"[.!?;,](?![{WORD}])|[。、]")  # neither in 1.5 nor in [1,30720]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from trimtab.upstream.overflow_text import any_of
+from trimtab.overflow.normalize import any_of
 
 Role = Literal["limit", "actual", "input", "output", "excess", "none"]
 

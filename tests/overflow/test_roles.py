@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.upstream.overflow_roles import role_of
+from trimtab.overflow.roles import role_of
 
 BESIDE = [
     ("maximum context length is ", " tokens", "limit"),

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from trimtab.upstream.overflow_roles import Role, role_of
-from trimtab.upstream.overflow_text import WORD, any_of
+from trimtab.overflow.normalize import WORD, any_of
+from trimtab.overflow.roles import Role, role_of
 
 MIN_LIMIT = 256  # tokens: a served window below this is a server's slip ("maximum context length is 3 tokens")
 MAX_LIMIT = 50_000_000  # tokens: five times the largest window anyone serves

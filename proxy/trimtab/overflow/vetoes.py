@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from trimtab.upstream.overflow_cause import cause
-from trimtab.upstream.overflow_families import NO_ROOM
-from trimtab.upstream.overflow_text import any_of
+from trimtab.overflow.cause import cause
+from trimtab.overflow.normalize import any_of
+from trimtab.overflow.wordings import NO_ROOM
 
 HARD_CODE = any_of(
     "ratelimit|limitburst|quota|throttl|toomanyrequests|resourceexhausted|overloaded|serviceunavailable",

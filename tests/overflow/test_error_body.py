@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.upstream.complaint import MAX_JSON, MAX_PARTS, MAX_TEXT, Complaint, complaint_of, decode
+from trimtab.overflow.error_body import MAX_JSON, MAX_PARTS, MAX_TEXT, Complaint, complaint_of, decode
 
 TAKEN_APART: list[tuple[Any, Complaint | None]] = [
     ("too long, all of it", Complaint(texts=("too long, all of it",))),

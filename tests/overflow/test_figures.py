@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.upstream.overflow_figures import MAX_LIMIT, MIN_LIMIT, Figures, figures, in_fields
-from trimtab.upstream.overflow_text import plain
+from trimtab.overflow.figures import MAX_LIMIT, MIN_LIMIT, Figures, figures, in_fields
+from trimtab.overflow.normalize import plain
 
 COHERE = "size limit exceeded by 168512 tokens. The limit for this model is 132000 tokens."
 READ = [

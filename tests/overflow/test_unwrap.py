@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.upstream.unwrap import is_chunk, unwrap, unwrap_event
+from trimtab.overflow.unwrap import is_chunk, unwrap, unwrap_event
 
 CHUNK = b'{"choices":[{"delta":{"content":"hello"}}]}'
 

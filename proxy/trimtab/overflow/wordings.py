@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from trimtab.upstream.overflow_text import any_of
+from trimtab.overflow.normalize import any_of
 
 # Codes, without case and signs. An upstream that says "context" or "prompt" in a code means it.
 STRONG_CODE = re.compile(

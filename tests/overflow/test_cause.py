@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.upstream.overflow_cause import cause
+from trimtab.overflow.cause import cause
 
 CAUSES = [
     ("prompt is too long, try again later", "prompt is too long"),
