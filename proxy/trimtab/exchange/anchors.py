@@ -17,11 +17,11 @@ import math
 
 import msgspec
 
+from trimtab.calibration.factor import believed
 from trimtab.context.edits import Plan
 from trimtab.context.plan import History
 from trimtab.context.views import Memo
 from trimtab.exchange.shape import Shaping
-from trimtab.limits.calibration import believed
 
 # How far an estimate may be over the budget and still be doubted: its 95th percentile error over mixed
 # conversations (docs/calibration.md). Beyond, it is believed.

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from trimtab.limits.calibration import believed
-from trimtab.limits.calibrations import Calibrations
+from trimtab.calibration.factor import believed
+from trimtab.calibration.factors import Calibrations
 from trimtab.limits.claims import Claim, from_settings, from_table
 from trimtab.limits.discovery import Discovery, Fetch
 from trimtab.limits.events import Event, Notify

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from trimtab.limits.calibrations import Calibrations
+from trimtab.calibration.factors import Calibrations
 from trimtab.limits.lessons import Lessons
 from trimtab.limits.store import Store, key_for
 

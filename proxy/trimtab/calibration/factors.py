@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from trimtab.limits.calibration import Calibration, believed, observe
+from trimtab.calibration.factor import Calibration, believed, observe
+from trimtab.calibration.priors import prior
 from trimtab.limits.events import Event, Notify
-from trimtab.limits.priors import prior
 
 STALE_S = 300.0
 OUTGROWN = 1.25  # requests larger than the largest observed, by this, are new ground

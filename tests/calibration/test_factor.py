@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.limits.calibration import GRID, MARGIN, Calibration, believed, observe
+from trimtab.calibration.factor import GRID, MARGIN, Calibration, believed, observe
 
 HIGHEST = GRID * (1 + MARGIN) * 1.001  # an applied factor lies at most this far above what it is made from
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.limits.priors import UNKNOWN, prior
+from trimtab.calibration.priors import UNKNOWN, prior
 
 PRIORS = [
     ("gpt-4o", 1.0),

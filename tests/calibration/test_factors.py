@@ -1,6 +1,6 @@
 """Factors by pair: priors, staleness, what replicas share, what is told."""
 
-from trimtab.limits.calibrations import Calibrations
+from trimtab.calibration.factors import Calibrations
 from trimtab.limits.events import Event
 
 from .clock import Clock
