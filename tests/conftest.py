@@ -1,12 +1,15 @@
-"""What every test may use: the event loop of the async tests, and the folder of shared inputs."""
+"""What every test may use: the event loop of the async tests, the folder of shared inputs, real Redis servers."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.support.valkey import Cluster, Valkey, Watched
 
 # Where a failure must say something about the change, examples are the same in every run; at a desk they are new.
 # How long one took says more of the machine's other work than of the law it is tried on.
@@ -28,3 +31,49 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the folder `shared` (cases, corpus, arena) does not lie beside this checkout")
     return SHARED
+
+
+# -- real servers, started once per process and emptied before each test
+
+
+@pytest.fixture(scope="session")
+def _valkey() -> Iterator[Valkey]:
+    server = Valkey()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def _cluster() -> Iterator[Cluster]:
+    servers = Cluster()
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def _watched() -> Iterator[Watched]:
+    servers = Watched()
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def valkey(_valkey: Valkey) -> Valkey:
+    """One server, empty."""
+    _valkey.client().flushall()
+    return _valkey
+
+
+@pytest.fixture
+def cluster(_cluster: Cluster) -> Cluster:
+    """Three primaries, empty."""
+    for node in _cluster.masters:
+        node.client().flushall()
+    return _cluster
+
+
+@pytest.fixture
+def watched(_watched: Watched) -> Watched:
+    """A primary, its replica and a Sentinel, empty."""
+    _watched.primary.client().flushall()
+    return _watched

@@ -40,9 +40,15 @@ def holds_something(path: Path) -> bool:
     return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in tree(path).body)
 
 
-def test_every_module_has_a_test_file_of_its_own() -> None:
+SMALL = 80  # lines; a module below may share the test file of its package
+
+
+def test_every_module_is_tested_by_a_file_of_its_own_or_a_small_one_by_its_packages() -> None:
     needing = [p for p in MODULES if holds_something(p) and name(p) not in NOTHING_TO_TEST]
     places = {p: [own_tests(p), own_tests(p).parents[1] / own_tests(p).name] for p in needing}
+    for path, where in places.items():
+        if len(path.read_text().splitlines()) < SMALL:
+            where.append(own_tests(path).with_name(f"test_{path.parent.name}.py"))
     assert [name(p) for p, where in places.items() if not any(path.exists() for path in where)] == []
 
 

@@ -21,7 +21,8 @@ from trimtab.context.policy import ShapingSettings
 from trimtab.errors import ConfigError
 from trimtab.exchange.profiles import PROFILES, ProfileSettings
 from trimtab.limits import LimitsSettings, ModelSettings
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.store.settings import RedisSettings
+from trimtab.summaries.settings import CompactionSettings
 from trimtab.telemetry import TelemetrySettings
 from trimtab.upstream.settings import UpstreamSettings
 

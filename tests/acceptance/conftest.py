@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.valkey import Valkey
+from tests.support.valkey import Valkey
 
 
 @pytest.fixture

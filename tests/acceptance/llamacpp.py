@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.scripted import closed_port
+from tests.support.scripted import closed_port
 
 HOME = Path(os.environ.get("TRIMTAB_LLAMACPP", "~/.cache/trimtab/llamacpp")).expanduser()
 READY_S = 120.0

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.exchange.conversations import Message, prose
 from tests.exchange.test_gateway import COMPLETION
-from tests.scripted import Received, Step, json_reply
+from tests.support.scripted import Received, Step, json_reply
 
 FACT = re.compile(r"FACT-\d{5}")
 OPENING = "The user wants the work finished; these are the facts that were stated in the conversation so far: "

@@ -11,8 +11,8 @@ import pytest
 
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.running import running
-from tests.scripted import CLOSE, STALL, Received, ScriptedUpstream, Step, json_reply, reply
+from tests.support.running import running
+from tests.support.scripted import CLOSE, STALL, Received, ScriptedUpstream, Step, json_reply, reply
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ import pytest
 from tests.acceptance.remembering import COMPACTION, WINDOW, Both, asking, facts, keeping, talk
 from tests.exchange.conversations import Message
 from tests.exchange.test_gateway import Call, post
-from tests.running import running
-from tests.scripted import Pause, Received, ScriptedUpstream, Step
-from tests.valkey import Valkey
+from tests.support.running import running
+from tests.support.scripted import Pause, Received, ScriptedUpstream, Step
+from tests.support.valkey import Valkey
 
 pytestmark = pytest.mark.anyio
 

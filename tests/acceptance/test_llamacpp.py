@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.llamacpp import llamacpp
 from tests.exchange.conversations import Message
 from tests.exchange.test_gateway import Call, post
-from tests.running import running
+from tests.support.running import running
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, Call, post
-from tests.running import running
-from tests.scripted import Received, ScriptedUpstream, Step, json_reply, reply, sse_reply
-from tests.upstream.overflow_samples import CATALOGUE, as_bytes
+from tests.overflow.samples import CATALOGUE, as_bytes
+from tests.support.running import running
+from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply, reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.acceptance.remembering import COMPACTION, WINDOW, Both, asking, facts, talk
 from tests.exchange.test_gateway import Call, post
-from tests.running import Running, running
-from tests.scripted import ScriptedUpstream
-from tests.valkey import Cluster, Valkey, Watched
+from tests.support.running import Running, running
+from tests.support.scripted import ScriptedUpstream
+from tests.support.valkey import Cluster, Valkey, Watched
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.running import running
-from tests.scripted import Received, ScriptedUpstream, Step, json_reply, sse_reply
+from tests.support.running import running
+from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 

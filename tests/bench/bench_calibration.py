@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.limits import Limits
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "corpus"

@@ -22,7 +22,7 @@ import httpx
 import uvloop
 from httpx_aiohttp import AiohttpTransport
 
-from tests.scripted import Pause, ScriptedUpstream, json_reply, sse_reply
+from tests.support.scripted import Pause, ScriptedUpstream, json_reply, sse_reply
 from trimtab.upstream.client import Client, open_session
 from trimtab.upstream.settings import UpstreamSettings
 

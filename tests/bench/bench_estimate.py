@@ -20,7 +20,7 @@ from timeit import timeit
 
 import bpe_openai
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpus"
 ENCODING = bpe_openai.get_encoding("o200k_base")

@@ -25,16 +25,17 @@ import bpe_openai
 import msgspec
 
 from tests.summaries.models import Keeper, conversation, want
-from tests.valkey import Valkey
-from trimtab.context.tokens import text_tokens
-from trimtab.context.wanted import SummaryWanted, chain
+from tests.support.valkey import Valkey
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.plan.wanted import SummaryWanted, chain
 from trimtab.store.memory import MemoryStore
 from trimtab.store.open import open_store
 from trimtab.store.protocol import Store
+from trimtab.store.settings import RedisSettings
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.summaries.prompts import load_prompts
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summariser import Summariser
 
 ENCODER = bpe_openai.get_encoding("o200k_base")
@@ -111,7 +112,7 @@ async def times() -> None:
     for name in ("memory", "server", "server killed", "server frozen"):
         server = Valkey()
         redis = None if name == "memory" else RedisSettings(url=f"redis://{server.address}")
-        store = open_store(redis, CompactionSettings())
+        store = open_store(redis)
         await store.ping()
         faults: dict[str, Callable[[], None]] = {"server killed": server.kill, "server frozen": server.freeze}
         took = await fetching(store, 500, faults.get(name, lambda: None))

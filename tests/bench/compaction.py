@@ -23,13 +23,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.bench.policy import CORPUS, count, load, requests
-from tests.scripted import closed_port
-from tests.served import serving
-from tests.valkey import Valkey
+from tests.support.scripted import closed_port
+from tests.support.served import serving
+from tests.support.valkey import Valkey
 from trimtab.context.edits import Segment
-from trimtab.context.plan import history, plan
+from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
-from trimtab.context.views import Memo
+from trimtab.context.read.history import history
+from trimtab.context.read.views import Memo
 
 ARENA = CORPUS.parent.parent / "arena" / "arena.py"
 COMPACTION = '[compaction]\nmodel = "same"\nsecret = "bench"\n'

@@ -16,13 +16,14 @@ import msgspec
 from tests.bench import bodies
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.bench.upstream import EVENT
-from trimtab.context.apply import apply
+from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Plan
-from trimtab.context.plan import history, plan
+from trimtab.context.plan.plan import plan
+from trimtab.context.plan.wanted import chain
 from trimtab.context.policy import Policy
-from trimtab.context.reading import Reader
-from trimtab.context.views import Memo
-from trimtab.context.wanted import chain
+from trimtab.context.read.history import history
+from trimtab.context.read.reading import Reader
+from trimtab.context.read.views import Memo
 from trimtab.wire import sse
 from trimtab.wire.chat import ChatRequest, decode, render
 

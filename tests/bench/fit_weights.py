@@ -1,4 +1,4 @@
-"""How the weights of proxy/trimtab/context/tokens.py were made; rerun it to make them anew.
+"""How the weights of proxy/trimtab/context/estimate/tokens.py were made; rerun it to make them anew.
 
     uv run --no-project --python 3.11 --with numpy --with scipy --with bpe-openai --with msgspec \\
         python -m tests.bench.fit_weights --root /usr/share --root /usr/include [--hold-out] [--write]
@@ -34,7 +34,7 @@ import bpe_openai
 import numpy as np
 from scipy.optimize import minimize
 
-from trimtab.context import tokens
+from trimtab.context.estimate import tokens
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -336,7 +336,7 @@ def print_errors(title: str, samples: list[Sample], guess: np.ndarray) -> None:
 
 
 def write_tables(whole: np.ndarray) -> None:
-    """Puts the fitted tables into proxy/trimtab/context/tokens.py."""
+    """Puts the fitted tables into proxy/trimtab/context/estimate/tokens.py."""
     path = ROOT / "proxy" / "trimtab" / "context" / "tokens.py"
     source = path.read_text()
     pairs = "\n".join("    (" + ", ".join(f"{w:2}" for w in row) + ")," for row in whole[:256].reshape(16, 16))

@@ -1,14 +1,13 @@
 """Factors by pair: priors, staleness, what replicas share, what is told."""
 
+from tests.support.clock import Clock
 from trimtab.calibration.factors import Calibrations
 from trimtab.limits.events import Event
-
-from .clock import Clock
 
 
 def factors() -> tuple[Calibrations, Clock, list[Event]]:
     clock, events = Clock(), []
-    return Calibrations(clock=clock, notify=events.append), clock, events
+    return Calibrations(clock=clock, notify=lambda *event: events.append(Event(*event))), clock, events
 
 
 def test_a_prior_until_the_first_response() -> None:

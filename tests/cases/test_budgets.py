@@ -11,8 +11,8 @@ from tests.cases.case import case, request, tool
 from tests.cases.trial import tried, window
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.test_gateway import COMPLETION
-from tests.scripted import json_reply
-from trimtab.context.tokens import text_tokens
+from tests.support.scripted import json_reply
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.exchange.shape import REFUSE_AT
 
 pytestmark = pytest.mark.anyio

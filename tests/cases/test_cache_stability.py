@@ -10,8 +10,8 @@ import pytest
 from tests.cases.trial import tried, window
 from tests.exchange.conversations import agent_run, prose
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.running import running
-from tests.scripted import ScriptedUpstream, json_reply
+from tests.support.running import running
+from tests.support.scripted import ScriptedUpstream, json_reply
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
 from tests.faults.raw import opened, request
 from tests.faults.test_streams import BEGUN
-from tests.running import running
-from tests.scripted import STALL, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
+from tests.support.running import running
+from tests.support.scripted import STALL, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from tests.cases.case import case
 from tests.cases.trial import tried, window
 from tests.exchange.conversations import agent_run
 from tests.exchange.test_gateway import COMPLETION
-from tests.scripted import json_reply, sse_reply
+from tests.support.scripted import json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from tests.cases.case import request
 from tests.cases.trial import still_valid, tried, window
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.test_gateway import COMPLETION, OVERFLOW, post
-from tests.running import running
-from tests.scripted import Received, ScriptedUpstream, Step, json_reply
 from tests.summaries.models import OPENING
+from tests.support.running import running
+from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
 from trimtab.resources import resource
 from trimtab.summaries.prompts import HINTS, load_prompts
 

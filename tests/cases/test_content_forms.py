@@ -11,8 +11,8 @@ from tests.cases.case import case, request
 from tests.cases.trial import inflated, squeezed, still_valid, tried, window
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.test_gateway import COMPLETION
-from tests.scripted import json_reply, reply
-from trimtab.context.views import MESSAGE_OVERHEAD
+from tests.support.scripted import json_reply, reply
+from trimtab.context.read.views import MESSAGE_OVERHEAD
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ from tests.cases.case import case
 from tests.cases.trial import tried, window
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, OVERFLOW
-from tests.running import running
-from tests.scripted import ScriptedUpstream, json_reply, reply
+from tests.support.running import running
+from tests.support.scripted import ScriptedUpstream, json_reply, reply
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from tests.cases.test_budgets import told
 from tests.cases.trial import still_valid, tried, window
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.running import running
-from tests.scripted import CLOSE, Script, ScriptedUpstream, json_reply, sse_reply
+from tests.support.running import running
+from tests.support.scripted import CLOSE, Script, ScriptedUpstream, json_reply, sse_reply
 from trimtab.settings import parse
 
 pytestmark = pytest.mark.anyio

@@ -10,9 +10,9 @@ import pytest
 from tests.cases.test_compaction import COMPACT, split, writing
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import post
-from tests.running import running
-from tests.scripted import ScriptedUpstream
-from tests.valkey import Valkey, free_port
+from tests.support.running import running
+from tests.support.scripted import ScriptedUpstream
+from tests.support.valkey import Valkey, free_port
 
 pytestmark = pytest.mark.anyio
 

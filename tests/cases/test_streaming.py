@@ -10,7 +10,7 @@ from tests.cases.case import case
 from tests.cases.trial import tried
 from tests.exchange.conversations import chat
 from tests.faults.test_streams import BEGUN, END, STREAMS, streamed
-from tests.scripted import STALL, Pause, chunk, json_reply
+from tests.support.scripted import STALL, Pause, chunk, json_reply
 
 pytestmark = pytest.mark.anyio
 

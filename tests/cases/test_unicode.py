@@ -12,8 +12,8 @@ from tests.cases.trial import squeezed, tried, window
 from tests.exchange.conversations import agent_run, cycle
 from tests.exchange.test_gateway import post
 from tests.faults.test_streams import BEGUN, END
-from tests.running import running
-from tests.scripted import ScriptedUpstream, chunk
+from tests.support.running import running
+from tests.support.scripted import ScriptedUpstream, chunk
 
 pytestmark = pytest.mark.anyio
 

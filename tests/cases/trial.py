@@ -14,10 +14,10 @@ import msgspec
 
 from tests.exchange.conversations import prose
 from tests.exchange.test_gateway import COMPLETION, Call, post
-from tests.running import running
-from tests.scripted import Received, Script, ScriptedUpstream, json_reply
-from trimtab.context.invariants import broken_pairs, starts_with_assistant
-from trimtab.context.views import View, view
+from tests.support.running import running
+from tests.support.scripted import Received, Script, ScriptedUpstream, json_reply
+from trimtab.context.read.invariants import broken_pairs, starts_with_assistant
+from trimtab.context.read.views import View, view
 
 BUDGETS = (150, 400, 1_000, 2_000, 4_000, 6_000, 9_000)
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from tests.cli.commands import run, shell
-from tests.scripted import CLOSE, Script, ScriptedUpstream, closed_port, json_reply, reply
-from tests.valkey import Valkey
+from tests.support.scripted import CLOSE, Script, ScriptedUpstream, closed_port, json_reply, reply
+from tests.support.valkey import Valkey
 
 pytestmark = pytest.mark.anyio
 

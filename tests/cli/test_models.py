@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import run, shell
-from tests.scripted import ScriptedUpstream, json_reply, reply
+from tests.support.scripted import ScriptedUpstream, json_reply, reply
 from trimtab.limits import Table
 
 LITELLM = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trimtab.cli.plan_rows import KINDS, by_kind, items, runs
 from trimtab.context.edits import Edit, Plan
-from trimtab.context.views import Call, View
+from trimtab.context.read.views import Call, View
 
 SYSTEM = View(role="system", tokens=50)
 USER = View(role="user", tokens=20)

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.commands import run
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.scripted import ScriptedUpstream, json_reply
-from tests.served import serving
+from tests.support.scripted import ScriptedUpstream, json_reply
+from tests.support.served import serving
 
 
 @pytest.mark.anyio

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 
 from trimtab.context.edits import Plan
-from trimtab.context.plan import history, plan
+from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
-from trimtab.context.views import Memo
+from trimtab.context.read.history import history
+from trimtab.context.read.views import Memo
 
 PLANS = Path(__file__).parents[1] / "data" / "plans"
 LETTERS = {

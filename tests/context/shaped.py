@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.context.edits import Plan
-from trimtab.context.plan import history, plan
+from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replay import State
 from trimtab.context.policy import Policy, ShapingSettings
-from trimtab.context.replay import State
-from trimtab.context.views import Memo
+from trimtab.context.read.history import history
+from trimtab.context.read.views import Memo
 
 
 def planned(raws: Sequence[bytes], policy: Policy, budget: int, extras: Sequence[bytes] = ()) -> Plan:

@@ -31,13 +31,14 @@ from tests.context.conversations import (
     tool_loop,
     user,
 )
-from trimtab.context.apply import apply
+from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Plan
-from trimtab.context.plan import history, plan
+from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.read.history import history
+from trimtab.context.read.turns import SYSTEM_ROLES, boundaries
+from trimtab.context.read.views import Memo
 from trimtab.context.texts import PLACEHOLDER
-from trimtab.context.turns import SYSTEM_ROLES, boundaries
-from trimtab.context.views import Memo
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
@@ -358,10 +359,11 @@ def test_time_is_linear(shape: object, policy: Policy) -> None:
 
 _CHILD = """
 import sys, json, hashlib
-from trimtab.context.apply import apply
-from trimtab.context.plan import history, plan
+from trimtab.context.apply.apply import apply
+from trimtab.context.plan.plan import plan
+from trimtab.context.read.history import history
 from trimtab.context.policy import Policy
-from trimtab.context.views import Memo
+from trimtab.context.read.views import Memo
 raws = [bytes.fromhex(line) for line in sys.stdin.read().split()]
 memo = Memo()
 for budget in (300, 900, 2500):

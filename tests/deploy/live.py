@@ -24,7 +24,7 @@ import aiohttp
 
 from helm import dashboard
 from tests.deploy.tools import ROOT, path
-from tests.valkey import Valkey, free_port
+from tests.support.valkey import Valkey, free_port
 
 CONFIG = """
 [server]

@@ -20,8 +20,8 @@ from aiohttp import web
 from msgspec import Raw
 
 from trimtab.cli.demo.counting import Counter200k, broken_rule
-from trimtab.context.invariants import broken_pairs, starts_with_assistant
-from trimtab.context.views import Memo
+from trimtab.context.read.invariants import broken_pairs, starts_with_assistant
+from trimtab.context.read.views import Memo
 
 MODEL = "strict-model"
 DONE = "All pages are read: the library stands complete."

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.clients import CLIENTS, Client, run
 from tests.e2e.strict import DONE, Book, StrictUpstream
-from tests.served import serving
+from tests.support.served import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(400)]
 PAGES, PAGE_TOKENS = 14, 2_500

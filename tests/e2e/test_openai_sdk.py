@@ -7,8 +7,8 @@ import pytest
 
 from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.test_gateway import COMPLETION, WINDOW
-from tests.running import Running, running
-from tests.scripted import ScriptedUpstream, json_reply, sse_reply
+from tests.support.running import Running, running
+from tests.support.scripted import ScriptedUpstream, json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 

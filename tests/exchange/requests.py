@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from trimtab.context.plan import history
 from trimtab.context.policy import Policy, ShapingSettings
-from trimtab.context.views import Memo
+from trimtab.context.read.history import history
+from trimtab.context.read.views import Memo
 from trimtab.exchange.incoming import Headers, Incoming, first_values
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.limits import Limit

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.exchange.requests import Given, incoming
-from tests.scripted import CLOSE, Script, ScriptedUpstream, json_reply, reply, sse_reply
+from tests.support.scripted import CLOSE, Script, ScriptedUpstream, json_reply, reply, sse_reply
 from trimtab.errors import UnknownModel, UpstreamError, UpstreamUnreachable
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls

@@ -11,9 +11,9 @@ import pytest
 from tests.exchange.conversations import chat
 from tests.exchange.requests import shaping
 from tests.summaries.models import Fixed, Keeper, decoded
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED
-from trimtab.context.tokens import text_tokens
 from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.compaction import NOTHING, Compaction, fitting
 from trimtab.exchange.shape import Shaping, outgoing

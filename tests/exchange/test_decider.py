@@ -8,7 +8,7 @@ import pytest
 
 from tests.exchange.conversations import agent_run, chat, cycle
 from tests.exchange.requests import incoming, request
-from tests.scripted import ScriptedUpstream, json_reply
+from tests.support.scripted import ScriptedUpstream, json_reply
 from trimtab.context.policy import ShapingSettings
 from trimtab.errors import InvalidRequest
 from trimtab.exchange.access import Access

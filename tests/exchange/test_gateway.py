@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.exchange.conversations import agent_run, chat, prose
-from tests.running import running
-from tests.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
+from tests.support.running import running
+from tests.support.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
 from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio

@@ -17,8 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, OVERFLOW, WINDOW, Call, post
-from tests.running import Running, running
-from tests.scripted import Received, ScriptedUpstream, Step, closed_port, json_reply, reply, sse_reply
+from tests.support.running import Running, running
+from tests.support.scripted import Received, ScriptedUpstream, Step, closed_port, json_reply, reply, sse_reply
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.exchange.requests import shaping
-from trimtab.context.apply import apply
+from trimtab.context.apply.apply import apply
+from trimtab.context.read.views import Memo
 from trimtab.context.texts import REMOVED
-from trimtab.context.views import Memo
 from trimtab.exchange.lighter import lighter
 from trimtab.limits import Limit
 

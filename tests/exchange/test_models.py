@@ -12,8 +12,18 @@ import pytest
 
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, Call, post
-from tests.running import Running, running
-from tests.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, closed_port, json_reply, reply
+from tests.support.running import Running, running
+from tests.support.scripted import (
+    CLOSE,
+    STALL,
+    Received,
+    Script,
+    ScriptedUpstream,
+    Step,
+    closed_port,
+    json_reply,
+    reply,
+)
 from trimtab.exchange import models
 from trimtab.exchange.incoming import Incoming, first_values
 from trimtab.settings import parse

@@ -13,7 +13,7 @@ import pytest
 
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.requests import Kept, shaping
-from tests.scripted import CLOSE, Headers, Script, ScriptedUpstream, chunk, json_reply, reply, sse_reply
+from tests.support.scripted import CLOSE, Headers, Script, ScriptedUpstream, chunk, json_reply, reply, sse_reply
 from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.relay import ERROR_LIMIT, WHOLE_LIMIT, Relay, Verdict, inspect, readable

@@ -9,7 +9,7 @@ import pytest
 
 from tests.exchange.conversations import agent_run, prose
 from tests.exchange.requests import WINDOW, shaping
-from trimtab.context.views import Memo
+from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping, outgoing
 from trimtab.exchange.smaller import Learned, smaller
 from trimtab.limits import Limit

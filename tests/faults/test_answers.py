@@ -8,8 +8,8 @@ import pytest
 
 from tests.exchange.test_gateway import COMPLETION
 from tests.faults.raw import exchange, request
-from tests.running import running
-from tests.scripted import CLOSE, ScriptedUpstream, Step, chunk, json_reply
+from tests.support.running import running
+from tests.support.scripted import CLOSE, ScriptedUpstream, Step, chunk, json_reply
 
 pytestmark = pytest.mark.anyio
 

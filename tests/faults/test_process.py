@@ -21,9 +21,9 @@ import pytest
 
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, WINDOW, post
-from tests.scripted import STALL, Pause, Received, ScriptedUpstream, Step, closed_port, json_reply, sse_reply
-from tests.served import Served, serving
-from tests.valkey import Valkey
+from tests.support.scripted import STALL, Pause, Received, ScriptedUpstream, Step, closed_port, json_reply, sse_reply
+from tests.support.served import Served, serving
+from tests.support.valkey import Valkey
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 SERVER = "[server]\ndrain_s = {drain}\ngrace_s = {grace}\n"

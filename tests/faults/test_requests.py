@@ -12,8 +12,8 @@ import pytest
 
 from tests.exchange.test_gateway import COMPLETION, WINDOW
 from tests.faults.raw import BODY, CLOSE_AFTER, exchange, opened, request
-from tests.running import Running, running
-from tests.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
+from tests.support.running import Running, running
+from tests.support.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
 from trimtab.errors import UploadTimeout
 from trimtab.server.asgi import Load, RequestBody
 from trimtab.server.watch import Watches

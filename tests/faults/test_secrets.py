@@ -16,8 +16,8 @@ from tests.exchange.test_gateway import COMPLETION, OVERFLOW, post
 from tests.faults.raw import BODY, exchange, request
 from tests.faults.test_requests import ROWS
 from tests.faults.test_streams import BEGUN, BROKEN
-from tests.running import running
-from tests.scripted import RESET, ScriptedUpstream, Step, chunk, json_reply, reply
+from tests.support.running import running
+from tests.support.scripted import RESET, ScriptedUpstream, Step, chunk, json_reply, reply
 
 pytestmark = pytest.mark.anyio
 

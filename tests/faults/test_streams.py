@@ -17,8 +17,8 @@ import pytest
 from tests.exchange.conversations import agent_run, chat
 from tests.exchange.test_gateway import COMPLETION, OVERFLOW, WINDOW, post
 from tests.faults.raw import exchange, opened, request
-from tests.running import Running, running
-from tests.scripted import CLOSE, RESET, STALL, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
+from tests.support.running import Running, running
+from tests.support.scripted import CLOSE, RESET, STALL, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
 
 pytestmark = pytest.mark.anyio
 

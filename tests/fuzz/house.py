@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 
 from tests.exchange.test_gateway import COMPLETION
-from tests.running import Running, running
-from tests.scripted import Received, ScriptedUpstream, Step, json_reply
+from tests.support.running import Running, running
+from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
 
 
 def obliging(received: Received) -> list[Step]:

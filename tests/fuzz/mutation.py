@@ -7,7 +7,7 @@ from random import Random
 
 from tests.faults.raw import request
 from tests.faults.test_requests import ROWS
-from tests.scripted import chunk
+from tests.support.scripted import chunk
 
 _BODY = (
     b'{"model":"m","stream":true,"max_tokens":5,"tools":[{"type":"function","function":{"name":"f"}}],'

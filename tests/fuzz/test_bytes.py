@@ -15,8 +15,8 @@ import pytest
 from tests.faults.raw import opened, request
 from tests.fuzz.house import obliging
 from tests.fuzz.mutation import mutated
-from tests.running import running
-from tests.scripted import ScriptedUpstream
+from tests.support.running import running
+from tests.support.scripted import ScriptedUpstream
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 
 from tests.fuzz.house import housed
-from tests.running import Running
+from tests.support.running import Running
 
 TEXT, COUNT = {"type": "string"}, {"type": "integer"}
 MESSAGE = {

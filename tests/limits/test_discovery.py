@@ -9,10 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.support.clock import Clock
 from trimtab.limits.discovery import Discovery, Fetch
 from trimtab.limits.events import Event
-
-from .clock import Clock
 
 pytestmark = pytest.mark.anyio
 

@@ -1,11 +1,10 @@
 """Learned limits by pair: their time, their disproof, and what is told."""
 
+from tests.support.clock import Clock
 from trimtab.limits.events import Event
 from trimtab.limits.learned import Learned
 from trimtab.limits.lessons import Lessons
 from trimtab.limits.limit import DEFAULT, Limit
-
-from .clock import Clock
 
 CONFIGURED = Limit(context_size=100_000, max_output_tokens=8_000, source="configured")
 

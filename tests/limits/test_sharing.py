@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.support.clock import Clock
 from trimtab.limits import Limits, MemoryStore
-
-from .clock import Clock
 
 pytestmark = pytest.mark.anyio
 

@@ -2,9 +2,8 @@
 
 import pytest
 
+from tests.support.clock import Clock
 from trimtab.limits.store import MemoryStore, key_for
-
-from .clock import Clock
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.upstream.overflow_samples import CATALOGUE, LOOKALIKES, OVERFLOWS, as_bytes
+from tests.overflow.samples import CATALOGUE, LOOKALIKES, OVERFLOWS, as_bytes
 from trimtab.overflow.classify import Overflow, classify, classify_event
 
 SLIP = "E058"  # "maximum context length is 3 tokens": an overflow, but no figure of it is to be believed

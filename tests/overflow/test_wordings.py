@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.upstream.overflow_samples import OVERFLOWS
+from tests.overflow.samples import OVERFLOWS
 from trimtab.overflow.normalize import plain
 from trimtab.overflow.wordings import FAMILIES, STRONG_CODE, WEAK_CODE
 

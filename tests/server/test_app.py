@@ -9,8 +9,8 @@ from yarl import URL
 
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, Call, post
-from tests.running import running
-from tests.scripted import ScriptedUpstream, json_reply
+from tests.support.running import running
+from tests.support.scripted import ScriptedUpstream, json_reply
 
 pytestmark = pytest.mark.anyio
 

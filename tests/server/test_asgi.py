@@ -13,8 +13,8 @@ from yarl import URL
 
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.running import running
-from tests.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
+from tests.support.running import running
+from tests.support.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
 from trimtab.errors import BodyTooLarge, InvalidRequest, Overloaded, UnknownEncoding, UploadTimeout
 from trimtab.exchange.incoming import ClientGone
 from trimtab.server.asgi import Load, RequestBody, Response

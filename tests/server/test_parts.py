@@ -12,9 +12,9 @@ import pytest
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import WINDOW, post
 from tests.exchange.test_gateway_observed import SUMMARIES, sample, written
-from tests.running import running
-from tests.scripted import Pause, Received, ScriptedUpstream, Step, closed_port, json_reply
-from tests.valkey import Valkey
+from tests.support.running import running
+from tests.support.scripted import Pause, Received, ScriptedUpstream, Step, closed_port, json_reply
+from tests.support.valkey import Valkey
 from trimtab.errors import ConfigError
 from trimtab.server.parts import Parts
 from trimtab.settings import parse

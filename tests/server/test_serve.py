@@ -14,8 +14,8 @@ import pytest
 from tests.cli.commands import shell
 from tests.exchange.conversations import chat
 from tests.exchange.test_gateway import COMPLETION, post
-from tests.scripted import STALL, Pause, ScriptedUpstream, json_reply, sse_reply
-from tests.served import Served, serving
+from tests.support.scripted import STALL, Pause, ScriptedUpstream, json_reply, sse_reply
+from tests.support.served import Served, serving
 from trimtab.server.serve import address
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from tests.valkey import Valkey
+from tests.support.valkey import Valkey
 
 
 async def torment(valkey: Valkey, done: Counter[str], every_s: float) -> None:

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.served import Served, serving
 from tests.soak.faults import torment
 from tests.soak.load import Ledger, Load
 from tests.soak.upstream import SUMMARIES, SoakUpstream
 from tests.soak.watch import Sample, quarters, sample, slope, watch
-from tests.valkey import Valkey
+from tests.support.served import Served, serving
+from tests.support.valkey import Valkey
 
 CONFIG = """\
 read_timeout_s = 6.0

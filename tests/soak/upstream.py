@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tests.scripted import CLOSE, RESET, STALL, Pause, Received, Step, json_reply, play, receive, reply, sse_reply
+from tests.support.scripted import (
+    CLOSE,
+    RESET,
+    STALL,
+    Pause,
+    Received,
+    Step,
+    json_reply,
+    play,
+    receive,
+    reply,
+    sse_reply,
+)
 
 SUMMARIES = "summariser"  # the name of the summary model
 ANSWER = "Noted, and on to the next step."

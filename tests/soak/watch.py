@@ -7,7 +7,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from tests.served import Served
+from tests.support.served import Served
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.store.open import open_store
 from trimtab.store.protocol import Store
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.store.settings import RedisSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ KINDS = ("memory", "standalone", "cluster", "sentinel")
 
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
-    opened = open_store(_redis(request), CompactionSettings())
+    opened = open_store(_redis(request))
     assert await opened.ping()
     yield opened
     await opened.aclose()

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.valkey import Cluster, Valkey, Watched, free_port, until
+from tests.support.valkey import Cluster, Valkey, Watched, free_port, until
 from trimtab.store.memory import MemoryStore
 from trimtab.store.redis import RedisStore
-from trimtab.summaries.settings import RedisSettings
+from trimtab.store.settings import RedisSettings
 
 pytestmark = pytest.mark.anyio
 

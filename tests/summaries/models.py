@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from trimtab.context.tokens import text_tokens
-from trimtab.context.wanted import SummaryWanted, chain
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.plan.wanted import SummaryWanted, chain
 from trimtab.summaries.completion import Completion, CompletionRequest
 
 FACT = re.compile(r"FACT-\d{5}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.summaries.prompts import HINTS, Prompts, load_prompts
 
 SHIPPED = load_prompts()

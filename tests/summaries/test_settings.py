@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.store.settings import RedisSettings
+from trimtab.summaries.settings import CompactionSettings
 
 
 def test_the_documented_tables_are_taken() -> None:

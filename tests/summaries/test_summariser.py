@@ -10,16 +10,17 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.summaries.models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
-from tests.valkey import Valkey
+from tests.support.valkey import Valkey
 from trimtab.errors import UpstreamError, UpstreamUnreachable
 from trimtab.store.keys import lock_name
 from trimtab.store.memory import MemoryStore
 from trimtab.store.open import open_store
 from trimtab.store.protocol import Store
+from trimtab.store.settings import RedisSettings
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Complete, Completion, Ride
 from trimtab.summaries.prompts import load_prompts
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summariser import Summariser
 from trimtab.summaries.writing import SummaryCall
 
@@ -59,7 +60,7 @@ async def shared_store(valkey: Valkey) -> AsyncIterator[Callable[[], Store]]:
     async with AsyncExitStack() as stack:
 
         def replica() -> Store:
-            store = open_store(RedisSettings(url=f"redis://{valkey.address}", timeout_ms=10_000), CompactionSettings())
+            store = open_store(RedisSettings(url=f"redis://{valkey.address}", timeout_ms=10_000))
             stack.push_async_callback(store.aclose)
             return store
 
@@ -410,7 +411,7 @@ async def test_a_ride_the_client_s_own_words_spoil_is_made_up_for(opened: Open) 
 @pytest.mark.parametrize("fault", ["kill", "freeze"])
 async def test_without_its_server_a_replica_goes_on(opened: Open, fault: str) -> None:
     server = Valkey()
-    store = open_store(RedisSettings(url=f"redis://{server.address}"), CompactionSettings())
+    store = open_store(RedisSettings(url=f"redis://{server.address}"))
     try:
         await store.ping()
         model, messages = Keeper(), conversation(20)

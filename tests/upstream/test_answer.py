@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.scripted import CLOSE, STALL, ScriptedUpstream, Step, reply, sse_reply
+from tests.support.scripted import CLOSE, STALL, ScriptedUpstream, Step, reply, sse_reply
 from trimtab.errors import UpstreamUnreachable
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificates import self_signed
-from tests.scripted import (
+from tests.support.certificates import self_signed
+from tests.support.scripted import (
     CLOSE,
     RESET,
     STALL,

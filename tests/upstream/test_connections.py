@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.scripted import Pause, ScriptedUpstream, chunk
+from tests.support.scripted import Pause, ScriptedUpstream, chunk
 from trimtab.errors import UpstreamUnreachable
 from trimtab.upstream.client import Client
 from trimtab.upstream.settings import UpstreamSettings

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.scripted import STALL, Pause, ScriptedUpstream, sse_reply
+from tests.support.scripted import STALL, Pause, ScriptedUpstream, sse_reply
 from trimtab.errors import UpstreamTimeout
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client

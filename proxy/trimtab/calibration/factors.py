@@ -9,17 +9,20 @@ from.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
 from trimtab.calibration.factor import Calibration, believed, observe
 from trimtab.calibration.priors import prior
-from trimtab.limits.events import Event, Notify
 
 STALE_S = 300.0
 OUTGROWN = 1.25  # requests larger than the largest observed, by this, are new ground
 _MOST = 4_096  # pairs held: names come from clients
 _MOST_STEPS = 64  # GRID**64 is above the largest factor that is applied
+
+# Called with what happened, the upstream, the model, and numbers that explain it.
+Notify = Callable[[Literal["usage_ignored", "factor_moved"], str, str, str], None]
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -47,7 +50,7 @@ class Calibrations:
         what is not to be believed is counted as an event."""
         tokens = believed(estimated, actual)
         if tokens is None:
-            self._notify(Event("usage_ignored", upstream, model, f"estimated {estimated}, {type(actual).__name__}"))
+            self._notify("usage_ignored", upstream, model, f"estimated {estimated}, {type(actual).__name__}")
             return False
         before = self.state(upstream, model)
         after = observe(before, estimated, tokens, refused=refused)
@@ -56,7 +59,7 @@ class Calibrations:
         self._keep(upstream, model, Heard(after, self._clock()))
         moved = before is None or after.step != before.step
         if moved:
-            self._notify(Event("factor_moved", upstream, model, f"{after.factor:.2f}"))
+            self._notify("factor_moved", upstream, model, f"{after.factor:.2f}")
         return moved
 
     def needs_usage(self, upstream: str, model: str, estimated: int = 0) -> bool:

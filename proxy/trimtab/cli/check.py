@@ -218,7 +218,7 @@ async def _redis(settings: Settings) -> Finding:
 
     causes: list[str] = []
     try:
-        store = open_store(settings.redis, settings.compaction or CompactionSettings(), causes.append)
+        store = open_store(settings.redis, (settings.compaction or CompactionSettings()).memory_mb, causes.append)
     except ConfigError as error:
         return Finding("failed", "redis", error.message)
     began = time.perf_counter()

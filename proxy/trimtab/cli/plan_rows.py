@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from trimtab.context.edits import Plan, Stage
-from trimtab.context.turns import SYSTEM_ROLES, units
-from trimtab.context.views import View
+from trimtab.context.read.turns import SYSTEM_ROLES, units
+from trimtab.context.read.views import View
 
 Fate = Stage | Literal["kept"]
 FATES: tuple[Fate, ...] = ("kept", "truncated", "cleared", "summarized", "dropped", "squeezed")

@@ -19,8 +19,8 @@ import msgspec
 
 from trimtab.calibration.factor import believed
 from trimtab.context.edits import Plan
-from trimtab.context.plan import History
-from trimtab.context.views import Memo
+from trimtab.context.read.history import History
+from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping
 
 # How far an estimate may be over the budget and still be doubted: its 95th percentile error over mixed

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.context.views import text_of
+from trimtab.context.read.views import text_of
 from trimtab.errors import TrimtabError, UnknownModel, UpstreamError
 from trimtab.exchange import models
 from trimtab.exchange.access import Access, credential

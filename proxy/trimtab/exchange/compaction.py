@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from trimtab.context.apply import apply
-from trimtab.context.cut import head_and_tail
+from trimtab.context.apply.apply import apply
+from trimtab.context.apply.cut import head_and_tail
 from trimtab.context.edits import Segment
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.plan.wanted import SummaryWanted, chain
 from trimtab.context.texts import NOTE
-from trimtab.context.tokens import text_tokens
-from trimtab.context.wanted import SummaryWanted, chain
 from trimtab.exchange.shape import Shaping
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Ride

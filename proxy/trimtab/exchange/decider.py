@@ -7,8 +7,8 @@ from __future__ import annotations
 from time import perf_counter
 
 from trimtab.context.policy import Policy
-from trimtab.context.reading import Reader, Reading
-from trimtab.context.views import Memo
+from trimtab.context.read.reading import Reader, Reading
+from trimtab.context.read.views import Memo
 from trimtab.exchange.access import credential
 from trimtab.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
 from trimtab.exchange.calls import Calls

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.edits import Edit
-from trimtab.context.rewrite import rewrite
-from trimtab.context.turns import SYSTEM_ROLES
-from trimtab.context.views import Memo
+from trimtab.context.read.turns import SYSTEM_ROLES
+from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping
 
 _SHARE = 0.5  # of the body's bytes

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply import apply
+from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Breakdown, Plan
-from trimtab.context.plan import History, plan
+from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
-from trimtab.context.views import Memo
+from trimtab.context.read.history import History
+from trimtab.context.read.views import Memo
 from trimtab.errors import ConversationTooLong
 from trimtab.exchange.policies import is_ours
 from trimtab.limits import Budget, Limit, lowered_max_tokens, usable, widest

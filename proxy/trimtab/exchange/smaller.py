@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trimtab.context.views import Memo
+from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.limits import Limit
 from trimtab.overflow.classify import Overflow

@@ -75,7 +75,7 @@ class Limits:
         self._events: Counter[str] = Counter()
         self._table: Table | None = None
         self._known: dict[tuple[str, str], Limit] = {}
-        self._calibrations = Calibrations(clock=clock, notify=self._notify)
+        self._calibrations = Calibrations(clock=clock, notify=lambda *event: self._notify(Event(*event)))
         self._lessons = Lessons(ttl_s=self._settings.learned_ttl_s, clock=clock, notify=self._notify)
         self._sharing = Sharing(store, self._calibrations, self._lessons, clock=clock)
         self._discovery = Discovery(

@@ -23,8 +23,9 @@ from trimtab.limits.events import Event
 from trimtab.server.asgi import Front, Load
 from trimtab.settings import Settings
 from trimtab.store.open import open_store
+from trimtab.store.settings import RedisSettings
 from trimtab.summaries.prompts import load_prompts
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summariser import Summariser
 from trimtab.summaries.writing import SummaryCall
 from trimtab.telemetry import SummaryRun, Telemetry, open_telemetry
@@ -44,7 +45,9 @@ class Parts:
         named = [name for name in settings.models if not set(name) & set("*?[")]
         self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
         self.client = Client()
-        self.store = open_store(settings.redis, settings.compaction or CompactionSettings(), self._redis_failed)
+        self.store = open_store(
+            settings.redis, (settings.compaction or CompactionSettings()).memory_mb, self._redis_failed
+        )
         if settings.redis is not None:
             self._watch_redis(settings.redis)
         self.limits = Limits(

@@ -9,21 +9,21 @@ from collections.abc import Callable
 
 from trimtab.store.memory import MemoryStore
 from trimtab.store.protocol import Store
-from trimtab.summaries.settings import CompactionSettings, RedisSettings
+from trimtab.store.settings import RedisSettings
 
 
 def open_store(
     redis: RedisSettings | None,
-    compaction: CompactionSettings,
+    memory_mb: int = 64,
     on_error: Callable[[str], None] = lambda cause: None,
 ) -> Store:
-    """The store to use; nothing is connected yet (`ping` does, and says whether it is shared).
+    """The store to use; nothing is connected yet (`ping` connects, and returns whether it is shared).
 
-    `on_error` is told every failed call in one word: timeout, connection, refused, protocol, cluster.
-    Raises ConfigError for an address that is none.
+    `memory_mb` bounds the values held in this process, in MiB. `on_error` gets one word for every failed call:
+    timeout, connection, refused, protocol, cluster. Raises ConfigError for an unusable address.
     """
     max_value_kb = redis.max_value_kb if redis else RedisSettings(url="").max_value_kb
-    memory = MemoryStore(compaction.memory_mb << 20, max_value_kb << 10)
+    memory = MemoryStore(memory_mb << 20, max_value_kb << 10)
     if redis is None:
         return memory
     from trimtab.store.redis import RedisStore

@@ -24,7 +24,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from trimtab.store.breaker import Breaker
 from trimtab.store.memory import MemoryStore
 from trimtab.store.redis_url import connect
-from trimtab.summaries.settings import RedisSettings
+from trimtab.store.settings import RedisSettings
 
 LOOK_S = 0.002  # a few turns of the event loop
 PROBE_S = 2.5  # the longest a probe may take: a connection and one round trip

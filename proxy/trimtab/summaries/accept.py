@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.summaries.completion import Completion
 from trimtab.summaries.script import foreign
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.wanted import SummaryWanted
+from trimtab.context.plan.wanted import SummaryWanted
 from trimtab.store.keys import summary_key
 from trimtab.store.protocol import Store
 from trimtab.store.sealed import Tenant

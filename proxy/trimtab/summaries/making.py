@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.store.breaker import Breaker
 from trimtab.store.protocol import Store
 from trimtab.summaries.chain import Chain, Found

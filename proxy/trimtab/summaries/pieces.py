@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.summaries.render import Entry
 
 HEAD_TOKENS = 12  # the mark, the brackets and the head of an entry: measured 8 to 11 with o200k

@@ -1,6 +1,4 @@
-"""The tables `[redis]` and `[compaction]`. Left out, the store is in this process and no summaries are
-made.
-"""
+"""The table `[compaction]`. Left out, no summaries are made."""
 
 from __future__ import annotations
 
@@ -14,18 +12,6 @@ Seconds = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(gt=0, le=1)]
 
 WEEK_S = 7 * 24 * 3600.0
-
-
-class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where summaries and learned figures are shared. Needs Redis 6.2 or newer (GETEX), or Valkey."""
-
-    url: str  # redis://, rediss://, redis+sentinel://host:port,host:port/name, redis+cluster://
-    timeout_ms: Count = 50  # an answer later than this is a miss
-    max_connections: Count = 32  # calls in flight, per process
-    max_value_kb: Count = 256  # a larger value is not stored, and not believed when read
-
-    def __repr__(self) -> str:
-        return f"RedisSettings(url='{self.url.partition('://')[0]}://…')"  # the address may hold a password
 
 
 class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

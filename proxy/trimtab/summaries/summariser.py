@@ -18,8 +18,8 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.tokens import text_tokens
-from trimtab.context.wanted import SummaryWanted
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.plan.wanted import SummaryWanted
 from trimtab.store.protocol import Store
 from trimtab.store.sealed import Keyring
 from trimtab.summaries.background import Background

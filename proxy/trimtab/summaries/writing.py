@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from trimtab.context.tokens import text_tokens
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.errors import TrimtabError
 from trimtab.summaries.accept import OVERSIZE, Replaced, refusal
 from trimtab.summaries.chain import Chain

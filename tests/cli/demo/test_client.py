@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("openai", reason="the demo's client: pip install 'trimtab[demo]'")
 pytest.importorskip("bpe_openai", reason="the demo's tokenizer: pip install 'trimtab[demo]'")
 
-from tests.scripted import ScriptedUpstream, json_reply, sse_reply
+from tests.support.scripted import ScriptedUpstream, json_reply, sse_reply
 from trimtab.cli.demo.client import Client, Step
 from trimtab.cli.demo.recording import Recording
 

@@ -1,0 +1,50 @@
+"""Doing: from the messages and a plan to the messages that are sent. Pure; untouched messages keep their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from trimtab.context.apply.rewrite import announced, joined, message, rewrite, unpin
+from trimtab.context.edits import Gap, Plan
+from trimtab.context.texts import NOTE, SUMMARY_PREFIX
+
+_GONE = ("dropped", "summarized")
+
+
+def apply(
+    messages: Sequence[bytes | Raw], plan: Plan, summary: str | None = None, summary_role: str = "system"
+) -> list[bytes | Raw]:
+    """The messages to send. `summary` is the text that stands for what was summarised; without one the note says
+    that something was removed. Neither holds a date, a count or an id, so the same history gives the same bytes."""
+    edits = {edit.index: edit for edit in plan.edits}
+    unpinned = frozenset(plan.unpin)
+    sent: list[bytes | Raw] = []
+    gap = plan.gap
+    for i, raw in enumerate(messages):
+        if gap is not None and gap.index == i:
+            sent += _alone(gap, summary, summary_role)
+        edit = edits.get(i)
+        if edit is not None and edit.stage in _GONE:
+            continue
+        data = raw if edit is None else rewrite(raw, edit.stage, edit.amount)
+        data = unpin(data) if i in unpinned else data
+        data = announced(data) if plan.announce == i else data
+        if gap is not None and gap.into == i:
+            data = joined(data, _said(summary), before=i >= gap.index)
+        sent.append(data)
+    if gap is not None and gap.index >= len(messages):
+        sent += _alone(gap, summary, summary_role)
+    return sent
+
+
+def _alone(gap: Gap, summary: str | None, role: str) -> list[bytes]:
+    """The note or the summary as a message of its own, unless it is said in another or not at all."""
+    if gap.into is not None or not (summary or gap.note):
+        return []
+    return [message(gap.role or role, _said(summary))]
+
+
+def _said(summary: str | None) -> str:
+    return f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE

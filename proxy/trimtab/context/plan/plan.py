@@ -1,0 +1,104 @@
+"""Deciding: from a history, a policy and a budget to a plan. Pure; nothing is fetched, changed or awaited here.
+
+The planner replays the history (see `replay`): at every boundary at which a request once was made, and at the end,
+it runs the stages below in their order, each only if the one before was not enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from trimtab.context.apply.rewrite import announced
+from trimtab.context.edits import Breakdown, Plan
+from trimtab.context.plan import alternation, foresight, frontier, stages
+from trimtab.context.plan.replay import State
+from trimtab.context.policy import Policy
+from trimtab.context.read.history import History
+from trimtab.context.read.turns import SYSTEM_ROLES, boundaries
+from trimtab.context.read.views import Memo, View
+
+# The order is the design.
+STAGES: tuple[Callable[[State], None], ...] = (
+    stages.truncate,  # a scrape or a file dump costs most and is missed least
+    stages.clear,  # old tool results can be had again by running the tool
+    frontier.summarize,  # what was said is kept in fewer words, where there is a model to do it
+    frontier.drop,  # or it goes, the oldest first
+    stages.squeeze,  # what must stay shares what is left
+    frontier.shed,  # and before anything is refused, everything but the question goes
+)
+
+
+def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
+    """What to do with a request, given `budget` tokens for its input, in the estimator's own tokens."""
+    views = conversation.views
+    announce = _announced(views, policy, conversation.extras)
+    original = conversation.tokens
+    added = 0 if announce is None else _announcement(conversation, announce, memo)
+    if not _may_press(conversation, policy, original + added, budget):
+        return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce)
+    state = _replay(conversation, policy, budget, conversation.extras + added, memo)
+    made = Plan(
+        original=original,
+        sent=state.size,
+        budget=budget,
+        fits=state.size <= budget,
+        edits=tuple(state.edits[i] for i in sorted(state.edits)),
+        gap=alternation.gap(state),
+        summary=tuple(state.segments[: state.standing]),
+        breakdown=_breakdown(state, conversation.extras),
+        moved=state.moved,
+        unpin=tuple(i for i in conversation.marked if not state.gone[i]),
+        announce=announce,
+    )
+    ahead = foresight.segments(state)
+    return msgspec.structs.replace(made, ahead=ahead) if ahead else made
+
+
+def _may_press(conversation: History, policy: Policy, size: int, budget: int) -> bool:
+    """Whether any boundary of this history can have needed anything: sizes only grow along it, so one that fits as
+    a whole always fitted, and the walk is spared."""
+    shaping, views = policy.shaping, conversation.views
+    ahead = policy.compaction and size > budget * policy.precompact_share
+    longest = min(shaping.max_messages or len(views), shaping.summarize_after_messages or len(views))
+    return (
+        size > min(budget, policy.trigger_tokens or budget)
+        or ahead
+        or len(views) > longest
+        or policy.trigger_tool_uses is not None
+        or (shaping.truncate == "always" and any(v.chars > shaping.max_message_chars for v in views))
+    )
+
+
+def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo) -> State:
+    state = State(conversation.raws, conversation.views, fixed, policy, budget, memo)
+    always = policy.shaping.truncate == "always"
+    for end in boundaries(conversation.views):
+        state.advance(end)
+        if always and state.uncut:
+            stages.truncate(state)
+        if end and state.pressed:
+            state.aim()
+            for stage in STAGES:
+                if state.pressed:
+                    stage(state)
+    return state
+
+
+def _announced(views: Sequence[View], policy: Policy, extras: int) -> int | None:
+    """Index of the system message the announcement is appended to: the first, in requests with tools."""
+    if not policy.shaping.announce or not extras or not views or views[0].role not in SYSTEM_ROLES:
+        return None
+    return 0 if views[0].shape != "opaque" else None
+
+
+def _announcement(conversation: History, at: int, memo: Memo) -> int:
+    """Tokens the announcement adds, measured on the message that gets it."""
+    return memo.view(announced(conversation.raws[at])).tokens - conversation.views[at].tokens
+
+
+def _breakdown(state: State, tools: int) -> Breakdown:
+    system = sum(view.tokens for view in state.views if view.role in SYSTEM_ROLES)
+    question = 0 if state.question is None else state.views[state.question].tokens
+    return Breakdown(system, tools, question)

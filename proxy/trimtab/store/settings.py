@@ -1,0 +1,22 @@
+"""The table `[redis]`. Left out, the store is in this process."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=1)]
+
+
+class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where summaries and learned figures are shared. Needs Redis 6.2 or newer (GETEX), or Valkey."""
+
+    url: str  # redis://, rediss://, redis+sentinel://host:port,host:port/name, redis+cluster://
+    timeout_ms: Count = 50  # an answer later than this is a miss
+    max_connections: Count = 32  # calls in flight, per process
+    max_value_kb: Count = 256  # a larger value is not stored, and not believed when read
+
+    def __repr__(self) -> str:
+        return f"RedisSettings(url='{self.url.partition('://')[0]}://…')"  # the address may hold a password

@@ -1,0 +1,97 @@
+"""Where roles must alternate: how the note and the summary are said, and which answers stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tests.context.conversations import assistant, prose, roles, system, tool_loop, user
+from tests.context.shaped import planned, staged, tokens
+from trimtab.context.apply.apply import apply
+from trimtab.context.edits import Gap, Plan
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.texts import NOTE, SUMMARY_PREFIX
+
+
+def strict(**shaping: object) -> Policy:
+    return Policy(ShapingSettings(**shaping), strict_roles=True)  # type: ignore[arg-type]
+
+
+def said(raws: Sequence[bytes], plan: Plan, summary: str | None = None) -> list[tuple[str, str]]:
+    sent = [json.loads(bytes(raw)) for raw in apply(raws, plan, summary, "user")]
+    return [(m["role"], m["content"]) for m in sent]
+
+
+def turn(k: int) -> list[bytes]:
+    return [user(f"Q{k} {prose(300)}"), assistant(f"A{k} {prose(300)}")]
+
+
+CHAT = [system("S"), user("Task."), assistant("A0"), *turn(1), *turn(2), *turn(3), user("And?")]
+
+
+def test_the_note_is_said_in_the_task() -> None:
+    found = planned(CHAT, strict(keep_recent=1, target=0.8), tokens(CHAT) - 1)
+    sent = said(CHAT, found)
+    assert found.gap is not None
+    assert found.gap.into == 1
+    assert sent[1] == ("user", f"Task.\n\n{NOTE}")
+    assert [role for role, _ in sent] == ["system", *["user", "assistant"] * (len(sent) // 2 - 1), "user"]
+
+
+def test_the_answer_before_the_first_kept_question_is_kept() -> None:
+    found = planned(CHAT, strict(keep_recent=1, target=0.1), tokens(CHAT) // 2)
+    assert staged(found) == {"dropped": [2, 3, 4, 5, 6, 7]}
+    assert [role for role, _ in said(CHAT, found)] == ["system", "user", "assistant", "user"]
+
+
+def test_so_is_the_summary() -> None:
+    held = Policy(ShapingSettings(keep_recent=1, segment_share=0.3), True, summary_tokens=20, strict_roles=True)
+    found = planned(CHAT, held, tokens(CHAT) - 1)
+    assert found.summary
+    assert said(CHAT, found, "It went well.")[1] == ("user", f"Task.\n\n{SUMMARY_PREFIX}\nIt went well.")
+
+
+def test_the_question_itself_stays_as_it_is() -> None:
+    """One long turn: the task is the current question. The note is left out, the assistant says the summary."""
+    raws = [system("S"), user("Task."), *tool_loop(12, 600)]
+    found = planned(raws, strict(exclude_tools=("read_file",)), tokens(raws) // 2)
+    assert found.gap is not None
+    assert said(raws, found)[1] == ("user", "Task.")
+    assert said(raws, found)[2][0] == "assistant"
+    assert NOTE not in str(said(raws, found))
+    assert said(raws, found, "Fine.")[2] == ("assistant", f"{SUMMARY_PREFIX}\nFine.")
+
+
+def test_without_the_task_the_next_question_says_it() -> None:
+    raws = [user(prose(900)), *CHAT[2:-1], *turn(4), user("And?")]
+    found = planned(raws, strict(pin_share=0.05, target=0.8, keep_recent=1), tokens(raws) * 2 // 3)
+    assert found.gap is not None
+    assert staged(found)["dropped"][0] == 0
+    first = said(raws, found)[0]
+    assert first[0] == "user"
+    assert first[1].startswith(NOTE)
+
+
+def test_too_little_goes_for_a_note_and_still_no_answer_comes_first() -> None:
+    raws = [user("ok?"), assistant("?"), user("?")]
+    found = planned(raws, strict(), tokens(raws) - 3)
+    assert said(raws, found) == [("user", "?")]
+
+
+def test_an_array_gets_a_part() -> None:
+    raws = [user([{"type": "text", "text": "Task."}]), assistant(), user()]
+    plan = Plan(9, 9, 9, True, gap=Gap(1, 30, into=0))
+    note = {"type": "text", "text": NOTE}
+    assert json.loads(bytes(apply(raws, plan, None, "user")[0]))["content"] == [{"type": "text", "text": "Task."}, note]
+    plan = Plan(9, 9, 9, True, gap=Gap(0, 30, into=0))
+    assert json.loads(bytes(apply(raws, plan, None, "user")[0]))["content"] == [note, {"type": "text", "text": "Task."}]
+
+
+def test_where_roles_need_not_alternate_the_note_stands_alone_and_no_answer_is_kept() -> None:
+    found = planned(CHAT, Policy(ShapingSettings(keep_recent=1, target=0.1)), tokens(CHAT) // 2)
+    assert found.gap == Gap(2, found.gap.tokens if found.gap else 0)
+    assert staged(found) == {"dropped": [2, 3, 4, 5, 6]}
+    assert roles([bytes(m) for m in apply(CHAT, found)]) == [
+        *("system", "user", "system"),
+        *("user", "assistant", "user"),
+    ]

@@ -1,0 +1,105 @@
+"""The state of a walk: what it counts, what it pins, what goes with what."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.context.conversations import assistant, calls, histories, prose, result, system, tool_loop, user
+from tests.context.shaped import policy, tokens, walked
+from trimtab.context.apply.rewrite import message
+from trimtab.context.plan.replay import NOTE_TOKENS
+from trimtab.context.read.views import view
+from trimtab.context.texts import NOTE
+
+LARGE = 10**6
+
+
+def test_the_note_costs_what_its_message_costs() -> None:
+    assert view(message("system", NOTE)).tokens == NOTE_TOKENS
+
+
+def test_walking_counts_everything_and_tells_system_messages_apart() -> None:
+    raws = [system(), user(), calls("a"), result("a"), system()]
+    state = walked(raws, LARGE)
+    assert state.size == tokens(raws)
+    assert state.fixed == tokens([raws[0], raws[4]])
+    assert (state.kept, state.results, state.question, state.walked) == (3, [3], 1, 4)
+
+
+PINNED: dict[str, tuple[list[bytes], list[int]]] = {
+    "the task and the question": ([user(), assistant(), user(), assistant(), user()], [0, 4]),
+    "one question": ([user(), calls("a"), result("a")], [0]),
+    "no user at all": ([system(), assistant()], []),
+    "said while tools ran": ([user(), assistant(), user(), *tool_loop(1), user("also"), *tool_loop(1)], [0, 2, 5]),
+    "said twice in a row": ([user(), assistant(), user(), user()], [0, 2, 3]),
+    "no longer once the run has ended": ([user(), *tool_loop(1), user("also"), assistant(), user()], [0, 5]),
+    "marked by the client": ([user(), assistant(pinned=True), assistant(), user()], [0, 1, 3]),
+    "a marked result with its call": ([user(), calls("a"), result("a", pinned=True), user()], [0, 1, 3]),
+    "a marked result that is late": ([user(), calls("a"), user(), result("a", pinned=True), user()], [0, 1, 2, 3, 4]),
+}
+
+
+@pytest.mark.parametrize(("raws", "expected"), PINNED.values(), ids=PINNED)
+def test_pins(raws: list[bytes], expected: list[int]) -> None:
+    state = walked(raws, LARGE)
+    assert sorted(state.units[u].start for u in state.pins()) == expected
+
+
+def test_over_their_share_the_oldest_lose_their_pin_but_never_the_question() -> None:
+    raws = [user(prose(2_000)), assistant("x", pinned=True), user(prose(9_000))]
+    state = walked(raws, tokens(raws), policy(pin_share=0.5))
+    assert state.pins() == {2}
+    state = walked(raws, tokens(raws), policy(pin_share=0.9))
+    assert state.pins() == {1, 2}
+
+
+def test_dropping_a_unit_takes_late_results_with_it() -> None:
+    state = walked([user(), calls("a", "b"), result("a"), user(), assistant(), result("b"), user()], LARGE)
+    state.drop(1, "dropped", "test")
+    assert [i for i in range(7) if state.gone[i]] == [1, 2, 5]
+
+
+def test_a_late_result_of_a_call_that_has_gone_is_not_taken_in() -> None:
+    raws = [user(), calls("a"), assistant(prose(900)), result("a"), user()]
+    memo_state = walked(raws[:3], LARGE)
+    memo_state = type(memo_state)(raws, [view(r) for r in raws], 0, memo_state.policy, LARGE, memo_state.memo)
+    memo_state.advance(3)
+    memo_state.drop(1, "summarized", "test")
+    memo_state.advance(5)
+    assert memo_state.gone[3]
+    assert memo_state.edits[3].stage == "summarized"
+    assert memo_state.results == []
+    assert memo_state.size == tokens([raws[0], raws[2], raws[4]]) + memo_state.gap_tokens
+
+
+def test_the_note_stands_only_where_more_has_gone_than_it_takes() -> None:
+    state = walked([user(), assistant("b"), assistant(prose(900)), user()], LARGE)
+    state.drop(1, "dropped", "test")
+    assert state.gap_tokens == 0
+    state.drop(2, "dropped", "test")
+    assert state.gap_tokens == NOTE_TOKENS
+    state.close_gap()
+    assert state.size == tokens([user(), user()])
+
+
+def test_the_mark_is_measured_from_what_stays() -> None:
+    raws = [system(prose(4_000)), user("Begin."), *tool_loop(3)]
+    budget = tokens(raws)
+    stays = tokens(raws[:2])
+    assert walked(raws, budget, policy(target=0.5)).target == stays + (budget - stays) // 2
+    assert walked(raws, budget, policy(target=0)).target == stays
+    assert walked(raws, budget, policy(target=1)).target == budget
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories)
+def test_the_size_is_always_the_sum_of_what_is_sent(raws: list[bytes]) -> None:
+    state = walked(raws, LARGE)
+    for u in range(0, len(state.units), 2):
+        if state.units[u].role not in ("system", "developer"):
+            state.drop(u, "dropped", "test")
+        assert state.size == sum(state.sent) + state.gap_tokens
+        assert state.live() == [
+            i for i in range(len(raws)) if not state.gone[i] and state.views[i].role not in ("system", "developer")
+        ]

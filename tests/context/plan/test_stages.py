@@ -1,0 +1,240 @@
+"""Truncating, clearing and squeezing: which messages, how far, and which never."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.context.conversations import assistant, calls, prose, result, system, tool_loop, user
+from tests.context.shaped import planned, policy, staged, tokens, walked
+from trimtab.context.apply.rewrite import rewrite
+from trimtab.context.plan.stages import clear, squeeze, truncate
+from trimtab.context.policy import Policy
+from trimtab.context.read.views import view
+
+LARGE = 10**6
+
+
+# -- truncating --------------------------------------------------------------------------------------------------
+
+
+def test_oversized_messages_are_cut_only_when_over() -> None:
+    raws = [user("Begin."), assistant(prose(900)), user(prose(900)), user("And?")]
+    fits, over = (walked(raws, budget, policy(max_message_chars=400)) for budget in (LARGE, tokens(raws) - 1))
+    truncate(fits)
+    truncate(over)
+    assert not fits.edits
+    assert sorted(over.edits) == [1, 2]
+    assert all(over.edits[i].amount == 400 for i in (1, 2))
+
+
+def test_with_always_they_are_cut_in_every_request() -> None:
+    raws = [system(prose(900)), assistant(prose(900)), user(prose(900))]
+    found = planned(raws, policy(max_message_chars=400, truncate="always"), LARGE)
+    assert staged(found) == {"truncated": [1]}
+    assert found.fits
+
+
+def test_a_question_is_cut_once_it_is_no_longer_the_question() -> None:
+    raws = [user(prose(900)), assistant(), user("And?")]
+    held = policy(max_message_chars=400, truncate="always")
+    assert staged(planned(raws[:1], held, LARGE)) == {}
+    assert staged(planned(raws, held, LARGE)) == {"truncated": [0]}
+
+
+def test_nothing_is_cut_to_something_larger() -> None:
+    raws = [assistant("ab"), user()]
+    state = walked(raws, LARGE, policy(max_message_chars=1, truncate="always"))
+    truncate(state)
+    assert not state.edits
+
+
+# -- clearing ----------------------------------------------------------------------------------------------------
+
+LOOP = [user("Begin."), *tool_loop(12, 1_200)]  # results at 2, 4, … 24
+
+
+def cleared(raws: list[bytes], budget: int, **shaping: Any) -> list[int]:
+    state = walked(raws, budget, policy(**shaping))
+    clear(state)
+    return sorted(state.edits)
+
+
+def test_nothing_is_cleared_while_it_fits() -> None:
+    assert cleared(LOOP, tokens(LOOP)) == []
+
+
+def test_the_oldest_go_first_in_whole_batches() -> None:
+    assert cleared(LOOP, tokens(LOOP) - 1, target=1, clear_batch=4) == [2, 4, 6, 8]
+    assert cleared(LOOP, tokens(LOOP) - 1, target=1, clear_batch=3) == [2, 4, 6]
+
+
+def test_down_to_the_target() -> None:
+    state = walked(LOOP, tokens(LOOP) - 1, policy(target=0.5, clear_batch=1, keep_share=0))
+    clear(state)
+    last = max(state.edits)
+    gained = state.edits[last].tokens_before - state.edits[last].tokens_after
+    assert state.size <= state.target < state.size + gained
+
+
+def test_the_newest_are_protected_by_their_share_and_always_what_the_model_has_not_seen() -> None:
+    budget = tokens(LOOP) - 1
+    assert cleared(LOOP, budget, target=0, keep_share=0, clear_batch=1) == list(range(2, 24, 2))
+    assert cleared(LOOP, budget, target=0, keep_share=1, clear_batch=1) == []
+    half = cleared(LOOP, budget, target=0, keep_share=0.5, clear_batch=1)
+    assert half[-1] in (12, 14)
+
+
+def test_the_newest_is_kept_also_when_it_was_seen_and_is_large() -> None:
+    raws = [*LOOP, assistant("Seen."), user("And?")]
+    assert cleared(raws, tokens(raws) - 1, target=0, keep_share=0, clear_batch=1) == list(range(2, 24, 2))
+
+
+def test_of_parallel_results_none_is_cleared_before_the_model_saw_it() -> None:
+    raws = [user("Begin."), *tool_loop(2, 900), calls("a", "b"), result("a", prose(900)), result("b", prose(900))]
+    assert cleared(raws, 10, keep_share=0, clear_batch=1) == [2, 4]
+
+
+def test_an_incomplete_batch_waits_unless_it_is_needed_to_fit() -> None:
+    raws = [user("Begin."), *tool_loop(4, 1_200)]
+    assert cleared(raws, tokens(raws) - 1, clear_batch=8, keep_share=0) == [2, 4, 6]
+    state = walked(raws, LARGE, msgspec.structs.replace(policy(clear_batch=8, keep_share=0), trigger_tokens=10))
+    clear(state)
+    assert not state.edits
+
+
+def test_small_results_excluded_tools_and_pins_are_left_alone() -> None:
+    raws = [
+        user("Begin."),
+        *(calls("a"), result("a", "ok")),
+        *(calls("b", name="memory"), result("b", prose(1_200))),
+        *(calls("c"), result("c", prose(1_200), pinned=True)),
+        *(calls("d"), result("d", prose(1_200))),
+        *(calls("e"), result("e", prose(1_200))),
+    ]
+    budget = tokens(raws) - 1
+    assert cleared(raws, budget, exclude_tools=("memory",), keep_share=0) == [8]
+
+
+def test_a_tool_is_excluded_by_the_name_its_own_call_gave() -> None:
+    """The same id, used again for another tool."""
+    raws = [
+        user("Begin."),
+        *(calls("a", name="memory"), result("a", prose(1_200))),
+        *(calls("a", name="search"), result("a", prose(1_200))),
+        *tool_loop(1, 1_200),
+    ]
+    assert cleared(raws, tokens(raws) - 1, exclude_tools=("memory",), keep_share=0) == [4]
+
+
+def managed(raws: list[bytes], **fields: Any) -> dict[str, list[int]]:
+    return staged(planned(raws, Policy(managed=True, **fields), LARGE))
+
+
+def test_what_context_management_asks_for() -> None:
+    assert managed(LOOP, trigger_tokens=10, keep_tool_uses=10) == {"cleared": [2, 4]}
+    assert managed(LOOP, trigger_tokens=10, keep_tool_uses=0) == {"cleared": list(range(2, 24, 2))}
+    assert managed(LOOP, trigger_tokens=LARGE, keep_tool_uses=0) == {}
+    assert managed(LOOP, trigger_tokens=10, keep_tool_uses=3, exclude_tools=("read_file",)) == {}
+
+
+def test_a_trigger_in_tool_uses() -> None:
+    assert managed(LOOP, trigger_tool_uses=12, keep_tool_uses=3) == {}
+    assert managed(LOOP, trigger_tool_uses=11, keep_tool_uses=3) == {"cleared": list(range(2, 20, 2))}
+
+
+def test_a_trigger_in_tool_uses_that_is_not_reached_clears_nothing_though_a_window_is_exceeded() -> None:
+    held = msgspec.structs.replace(policy(max_messages=20), managed=True, trigger_tool_uses=50, keep_tool_uses=1)
+    assert set(staged(planned(LOOP, held, LARGE))) == {"dropped"}
+
+
+def test_nothing_is_cleared_for_less_than_asked() -> None:
+    gain = sum(view(LOOP[i]).tokens - view(LOOP[i]).cleared for i in range(2, 20, 2))
+    assert managed(LOOP, trigger_tokens=10, keep_tool_uses=3, clear_at_least=gain + 10_000) == {}
+    at_the_end = {"trigger_tokens": tokens(LOOP) - 1, "keep_tool_uses": 3}
+    assert managed(LOOP, **at_the_end, clear_at_least=gain) == {"cleared": list(range(2, 20, 2))}
+    assert managed(LOOP, **at_the_end, clear_at_least=gain + 1) == {}
+
+
+def test_arguments_are_cleared_with_the_result_where_asked() -> None:
+    loop = [user("Begin.")]
+    for k, name in enumerate(("read_file", "write_file", "read_file")):
+        loop += [calls(f"c{k}", name=name, arguments='{"text": "' + prose(300) + '"}'), result(f"c{k}", prose(900))]
+    asked: dict[str, Any] = {"trigger_tokens": 10, "keep_tool_uses": 1}
+    assert managed(loop, **asked, clear_inputs=True) == {"inputs_cleared": [1, 3], "cleared": [2, 4]}
+    assert managed(loop, **asked, clear_inputs=("write_file",)) == {"inputs_cleared": [3], "cleared": [2, 4]}
+    assert managed(loop, **asked) == {"cleared": [2, 4]}
+
+
+# -- squeezing ---------------------------------------------------------------------------------------------------
+
+
+def test_results_that_must_stay_share_what_is_left() -> None:
+    raws = [user("Begin."), calls("a", "b", "c"), result("a", "small"), *(result(i, prose(9_000)) for i in "bc")]
+    budget = tokens(raws) // 2
+    found = planned(raws, Policy(), budget)
+    assert staged(found) == {"squeezed": [3, 4]}
+    assert found.fits
+    first, second = (e.tokens_after for e in found.edits)
+    assert abs(first - second) < 20
+    assert found.sent > budget // 2
+
+
+def test_the_size_noted_is_the_size_made_however_many_tries_it_took() -> None:
+    text = json.dumps({"content": "\\n\\t" * 400, "n": [1, 2.5]})
+    for budget in range(60, 700, 20):
+        raws = [user("Begin."), calls("a", "b", "c", arguments=text), *(result(i) for i in "abc"), user("And?")]
+        state = walked(raws, budget)
+        squeeze(state)
+        for i, edit in state.edits.items():
+            assert view(rewrite(raws[i], edit.stage, edit.amount)).tokens == edit.tokens_after
+
+
+def test_other_messages_only_when_the_results_are_not_enough() -> None:
+    raws = [user("Begin."), assistant(prose(9_000)), *tool_loop(1, 100), user("And?")]
+    state = walked(raws, tokens(raws) - 1)
+    squeeze(state)
+    assert sorted(state.edits) == [1]
+    assert state.size <= state.budget
+
+
+def test_the_question_and_system_messages_are_never_squeezed_and_pins_last() -> None:
+    raws = [system(prose(900)), user(prose(3_000)), assistant(prose(3_000)), user(prose(3_000))]
+    state = walked(raws, tokens(raws) - 300, policy(pin_share=1))
+    squeeze(state)
+    assert sorted(state.edits) == [2]
+    state = walked(raws, tokens(raws) - 900, policy(pin_share=1))
+    squeeze(state)
+    assert sorted(state.edits) == [1, 2]
+
+
+def test_a_cleared_result_does_not_come_back_squeezed() -> None:
+    state = walked(LOOP, tokens(LOOP) // 3, policy(target=0, keep_share=0, clear_batch=1))
+    clear(state)
+    before = {i: e for i, e in state.edits.items() if e.stage == "cleared"}
+    squeeze(state)
+    assert before.items() <= state.edits.items()
+
+
+def test_large_arguments_are_squeezed_and_stay_json() -> None:
+    raws = [
+        user("write"),
+        calls("w", arguments='{"content":"' + prose(40_000) + '"}'),
+        result("w"),
+        assistant(),
+        user(),
+    ]
+    state = walked(raws, 2_000)
+    squeeze(state)
+    assert state.edits[1].stage == "squeezed"
+    assert not state.over
+
+
+@pytest.mark.parametrize("raw", [b"null", b'"x"', b'{"role": "user", "content": 5}', b'{"role": "critic"}'])
+def test_what_has_no_text_is_left_as_it_is(raw: bytes) -> None:
+    state = walked([raw, user()], 1)
+    squeeze(state)
+    assert not state.edits

@@ -1,0 +1,88 @@
+"""Where a history may be cut: units, late results, turns, boundaries."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.context.conversations import assistant, calls, histories, result, system, user
+from trimtab.context.read.turns import boundaries, homes, late_results, units
+from trimtab.context.read.views import Memo, View
+
+
+def views(*raws: bytes) -> list[View]:
+    return Memo().views(raws)
+
+
+FUNCTION_CALL = b'{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}}'
+FUNCTION = b'{"role": "function", "name": "f", "content": "1"}'
+
+CUTS: dict[str, tuple[list[bytes], list[tuple[int, int]]]] = {
+    "plain messages": ([system(), user(), assistant(), user()], [(0, 1), (1, 2), (2, 3), (3, 4)]),
+    "a cycle": ([user(), calls("a"), result("a"), assistant()], [(0, 1), (1, 3), (3, 4)]),
+    "parallel calls": ([calls("a", "b"), result("a"), result("b"), user()], [(0, 3), (3, 4)]),
+    "parallel results out of order": ([calls("a", "b"), result("b"), result("a")], [(0, 3)]),
+    "an id used again": ([calls("a"), result("a"), calls("a"), result("a")], [(0, 2), (2, 4)]),
+    "a call without result": ([calls("a"), user(), assistant()], [(0, 1), (1, 2), (2, 3)]),
+    "a result without call": ([user(), result("x"), user()], [(0, 1), (1, 2), (2, 3)]),
+    "a result given twice": ([calls("a"), result("a"), result("a")], [(0, 3)]),
+    "a result after a user message": ([calls("a"), user(), result("a")], [(0, 1), (1, 2), (2, 3)]),
+    "two callers, then their results": (
+        [calls("a"), calls("b"), result("a"), result("b")],
+        [(0, 1), (1, 2), (2, 3), (3, 4)],
+    ),
+    "functions": ([FUNCTION_CALL, FUNCTION, FUNCTION_CALL, FUNCTION], [(0, 2), (2, 4)]),
+    "calls without ids": ([calls("", ""), result(""), result("")], [(0, 3)]),
+    "a user message that declares calls": ([user(tool_calls=[{"id": "a"}]), result("a")], [(0, 1), (1, 2)]),
+    "nothing": ([], []),
+}
+
+
+@pytest.mark.parametrize(("raws", "expected"), CUTS.values(), ids=CUTS)
+def test_units(raws: list[bytes], expected: list[tuple[int, int]]) -> None:
+    assert [(u.start, u.stop) for u in units(views(*raws))] == expected
+
+
+def test_a_late_result_knows_its_call() -> None:
+    found = views(calls("a", "b"), result("a"), user(), assistant(), result("b"), result("x"))
+    assert homes(found) == [0, 0, 2, 3, 0, 5]
+    assert late_results(units(found), homes(found)) == {0: [4]}
+
+
+def test_the_nearest_caller_before_a_result_is_its_home() -> None:
+    assert homes(views(calls("a"), calls("a"), result("a"), calls("a"))) == [0, 1, 1, 3]
+
+
+def test_a_turn_starts_at_each_user_message() -> None:
+    found = units(views(system(), assistant(), user(), calls("a"), result("a"), user(), user(), assistant()))
+    assert [(u.turn, u.role) for u in found] == [
+        (0, "system"),
+        (0, "assistant"),
+        (1, "user"),
+        (1, "assistant"),
+        (2, "user"),
+        (3, "user"),
+        (3, "assistant"),
+    ]
+
+
+def test_boundaries_are_what_was_once_sent() -> None:
+    assert boundaries(views(assistant(), user(), calls("a"), result("a"), assistant(), user())) == [2, 4, 6]
+    assert boundaries([]) == [0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories)
+def test_units_cover_the_history_without_a_gap(raws: list[bytes]) -> None:
+    found = units(views(*raws))
+    assert [u.start for u in found] == [0, *(u.stop for u in found[:-1])][: len(found)]
+    assert found[-1].stop == len(raws)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories)
+def test_what_was_cut_before_a_boundary_is_cut_the_same_ever_after(raws: list[bytes]) -> None:
+    found = views(*raws)
+    whole = units(found)
+    for end in boundaries(found):
+        assert units(found[:end]) == [u for u in whole if u.start < end]
