@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from trimtab import __version__
+from trimtab.context.policy import HINTS
 from trimtab.resources import resource
 from trimtab.settings import load
-from trimtab.summaries.prompts import HINTS, load_prompts
+from trimtab.summaries.prompts import load_prompts
 
 ROOT = Path(__file__).parents[1]
 UV = (sys.executable, "-m", "uv")

@@ -24,6 +24,7 @@ from trimtab.limits import LimitsSettings, ModelSettings
 from trimtab.store.settings import RedisSettings
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.telemetry import TelemetrySettings
+from trimtab.units import Count, Seconds
 from trimtab.upstream.settings import UpstreamSettings
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -34,13 +35,13 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
-    max_body_mb: Annotated[int, Meta(ge=1)] = 64  # vision requests are large; megabytes, also after decompression
-    max_in_flight_mb: Annotated[int, Meta(ge=1)] = 512  # bodies held at once; beyond: 503 with retry-after
-    max_in_flight: Annotated[int, Meta(ge=1)] = 2_000  # requests at once; beyond: 503 with retry-after
+    max_body_mb: Count = 64  # vision requests are large; megabytes, also after decompression
+    max_in_flight_mb: Count = 512  # bodies held at once; beyond: 503 with retry-after
+    max_in_flight: Count = 2_000  # requests at once; beyond: 503 with retry-after
     client_keys: tuple[str, ...] = ()  # sha256, in hex, of the keys clients must send
-    grace_s: Annotated[float, Meta(ge=0)] = 30.0  # what open streams get to finish after SIGTERM
-    drain_s: Annotated[float, Meta(ge=0)] = 2.0  # how long readiness fails before the server stops listening
-    keepalive_s: Annotated[float, Meta(ge=0)] = 15.0  # SSE comments to a client that waits; 0: none
+    grace_s: Seconds = 30.0  # what open streams get to finish after SIGTERM
+    drain_s: Seconds = 2.0  # how long readiness fails before the server stops listening
+    keepalive_s: Seconds = 15.0  # SSE comments to a client that waits; 0: none
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

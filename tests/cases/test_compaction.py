@@ -14,8 +14,9 @@ from tests.exchange.test_gateway import COMPLETION, OVERFLOW, post
 from tests.summaries.models import OPENING
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
+from trimtab.context.policy import HINTS
 from trimtab.resources import resource
-from trimtab.summaries.prompts import HINTS, load_prompts
+from trimtab.summaries.prompts import load_prompts
 
 pytestmark = pytest.mark.anyio
 

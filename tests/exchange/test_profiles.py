@@ -7,8 +7,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from trimtab.context.policy import ShapingSettings
-from trimtab.exchange.profiles import HINTS, PROFILES, Hint, ProfileSettings
+from trimtab.context.policy import HINTS, Hint, ShapingSettings
+from trimtab.exchange.profiles import PROFILES, ProfileSettings
 
 BASE = ShapingSettings(target=0.4, exclude_tools=("bash",), max_messages=9)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.context.estimate.tokens import text_tokens
-from trimtab.summaries.prompts import HINTS, Prompts, load_prompts
+from trimtab.context.policy import HINTS
+from trimtab.summaries.prompts import Prompts, load_prompts
 
 SHIPPED = load_prompts()
 

@@ -6,13 +6,14 @@ here is a plain value.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Final, Literal
 
 import msgspec
-from msgspec import Meta
 
-Share = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=1)]
+from trimtab.units import Count, CountOrZero, Share
+
+Hint = Literal["react_iteration", "planner_input", "step_dependency", "general"]
+HINTS: Final[tuple[Hint, ...]] = ("react_iteration", "planner_input", "step_dependency", "general")
 
 
 class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,7 +25,7 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_share: Share = 0.25  # the newest tool results within this share are never cleared
     target: Share = 0.5  # low-water mark: how far down shaping goes once it has to
     pin_share: Share = 0.5  # the most that pinned messages may take
-    keep_recent: Annotated[int, Meta(ge=0)] = 4  # newest messages that dropping and summarising leave alone
+    keep_recent: CountOrZero = 4  # newest messages that dropping and summarising leave alone
     segment_share: Share = 0.15  # size of one summarised segment
     exclude_tools: tuple[str, ...] = ()  # tools whose results are never cleared
     announce: bool = False
@@ -40,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True):
     compaction: bool = False  # whether a summary may stand for what is dropped
     summary_tokens: int = 2_000  # the size a summary is counted at
     precompact_share: float = 0.8  # share of the budget from which the next summary is made ahead of need
-    hint: str = "general"
+    hint: Hint = "general"
     strict_roles: bool = False  # the upstream's template takes one system message and alternating roles
     trigger_tokens: int | None = None
     trigger_tool_uses: int | None = None

@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.policy import HINTS, Hint, Policy, ShapingSettings
 from trimtab.errors import InvalidRequest
-from trimtab.exchange.profiles import HINTS, Hint, ProfileSettings
+from trimtab.exchange.profiles import ProfileSettings
 from trimtab.summaries.settings import CompactionSettings
 
 CLEAR_TOOL_USES = "clear_tool_uses_20250919"

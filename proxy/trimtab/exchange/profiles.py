@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from trimtab.context.policy import Count, ShapingSettings
-
-Hint = Literal["react_iteration", "planner_input", "step_dependency", "general"]
-HINTS: tuple[Hint, ...] = ("react_iteration", "planner_input", "step_dependency", "general")
+from trimtab.context.policy import Hint, ShapingSettings
+from trimtab.units import Tokens
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The table `[profiles.NAME]`. `budget` is in tokens; `shaping` overrides single keys of `[shaping]`."""
 
     hint: Hint | None = None
-    budget: Count | None = None
+    budget: Tokens | None = None
     shaping: dict[str, Any] = {}
 
     def shaped(self, base: ShapingSettings) -> ShapingSettings:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from trimtab.limits.names import forms
-
-Tokens = Annotated[int, msgspec.Meta(ge=1)]
-Price = Annotated[float, msgspec.Meta(ge=0)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+from trimtab.units import PositiveSeconds, Price, Seconds, Tokens
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,8 +42,8 @@ class LimitsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     discover: bool = True
     first_wait_s: Seconds = 0.3  # the first request to a model waits at most this long for what its upstream says
-    refresh_s: Annotated[float, msgspec.Meta(gt=0)] = 600.0
-    learned_ttl_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
+    refresh_s: PositiveSeconds = 600.0
+    learned_ttl_s: PositiveSeconds = 86_400.0
     ask_usage: Literal["auto", "never", "always"] = "auto"  # ask streams for their usage: while a factor is unknown
     table: str | None = None  # path of a refreshed model table; left out: the one that ships
 

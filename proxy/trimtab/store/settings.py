@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
-Count = Annotated[int, Meta(ge=1)]
+from trimtab.units import Count
 
 
 class RedisSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

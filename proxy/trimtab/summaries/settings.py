@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
-Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
-Share = Annotated[float, Meta(gt=0, le=1)]
+from trimtab.units import Count, PositiveSeconds, PositiveShare, Tokens
 
 WEEK_S = 7 * 24 * 3600.0
 
@@ -18,13 +13,13 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """How summaries are made and kept."""
 
     model: str = "same"  # the request's own model, or a named faster one
-    max_summary_tokens: Count = 2_000  # the size a summary is asked for and counted at
-    precompact_share: Share = 0.8  # of the budget: from here the next summary is made ahead of need
-    summary_wait_s: Seconds = 20.0  # the longest a request waits for a summary before it goes on without
-    call_timeout_s: Seconds = 60.0  # the longest one summary call may take
-    max_read_tokens: Count = 100_000  # the most one summary call reads; a longer span is read in pieces
+    max_summary_tokens: Tokens = 2_000  # the size a summary is asked for and counted at
+    precompact_share: PositiveShare = 0.8  # of the budget: from here the next summary is made ahead of need
+    summary_wait_s: PositiveSeconds = 20.0  # the longest a request waits for a summary before it goes on without
+    call_timeout_s: PositiveSeconds = 60.0  # the longest one summary call may take
+    max_read_tokens: Tokens = 100_000  # the most one summary call reads; a longer span is read in pieces
     max_background: Count = 4  # summaries made ahead of need at the same time, per process
-    ttl_s: Seconds = WEEK_S  # a summary unused for this long is forgotten; every use starts it anew
+    ttl_s: PositiveSeconds = WEEK_S  # a summary unused for this long is forgotten; every use starts it anew
     memory_mb: Count = 64  # the in-process store: alone without Redis, and while Redis is away
     ride_prefix: bool = True  # same model: append the instruction to what the provider has already cached
     prompts: str = ""  # a directory with prompts of your own, by hint; what it lacks is taken from those that ship

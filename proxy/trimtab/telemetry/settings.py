@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
+
+from trimtab.units import Share
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "pretty"]
@@ -23,4 +25,4 @@ class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
     traces: bool = False
     otlp_endpoint: str = ""
     service_name: str = "trimtab"
-    trace_share: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    trace_share: Share = 1.0

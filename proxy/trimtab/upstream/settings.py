@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from trimtab.units import PositiveSeconds
+
 _HIDDEN = "***"
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[!-~]+")
@@ -35,8 +37,8 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     api_key: str | None = None
     summary_role: Literal["auto", "system", "user"] = "auto"
     headers: dict[str, str] = {}
-    connect_timeout_s: float = 10.0
-    read_timeout_s: float = 600.0
+    connect_timeout_s: PositiveSeconds = 10.0
+    read_timeout_s: PositiveSeconds = 600.0
     retries: int = 2
     verify_tls: bool = True
     ca_file: str | None = None
@@ -70,8 +72,6 @@ def _problems(given: UpstreamSettings) -> Iterator[str]:
     for name, value in given.headers.items():
         if not (_NAME.fullmatch(name) and value.isprintable()):
             yield f"headers: {name!r} is no header name, or its value holds a line break"
-    if given.connect_timeout_s <= 0 or given.read_timeout_s <= 0:
-        yield "connect_timeout_s and read_timeout_s are seconds above 0"
     if not 0 <= given.retries <= 10:
         yield "retries is a number of tries from 0 to 10"
 

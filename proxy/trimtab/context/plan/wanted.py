@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+from trimtab.context.policy import Hint
+
 
 class SummaryWanted(msgspec.Struct, frozen=True):
     """S_k, with k = len(spans)."""
@@ -21,7 +23,7 @@ class SummaryWanted(msgspec.Struct, frozen=True):
     spans: tuple[tuple[int, int], ...]  # [start, stop) of each segment: indices into the client's messages
     digests: tuple[bytes, ...]  # SHA-256 chain up to and including that segment
     max_tokens: int  # the size the plan counted the summary at
-    hint: str = "general"  # which prompt: react_iteration, planner_input, step_dependency, general
+    hint: Hint = "general"  # which prompt it is written with
 
 
 def chain(messages: Sequence[bytes | Raw], spans: Sequence[tuple[int, int]]) -> tuple[bytes, ...]:
