@@ -52,6 +52,12 @@ def test_every_module_is_tested_by_a_file_of_its_own_or_a_small_one_by_its_packa
     assert [name(p) for p, where in places.items() if not any(path.exists() for path in where)] == []
 
 
+def test_no_test_file_imports_from_another() -> None:
+    """What several need lies in `tests/support`, or beside them under a name of its own."""
+    shared = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_", re.MULTILINE)
+    assert [name(p) for p in sorted((ROOT / "tests").rglob("*.py")) if shared.search(p.read_text())] == []
+
+
 def test_every_module_opens_with_its_rule() -> None:
     assert [name(p) for p in MODULES if tree(p).body and not ast.get_docstring(tree(p))] == []
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tests.exchange.conversations import Message, prose
-from tests.exchange.test_gateway import COMPLETION
+from tests.support.chat import COMPLETION
+from tests.support.conversations import Message, prose
 from tests.support.scripted import Received, Step, json_reply
 
 FACT = re.compile(r"FACT-\d{5}")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import chat
 from tests.support.running import running
 from tests.support.scripted import CLOSE, STALL, Received, ScriptedUpstream, Step, json_reply, reply
 

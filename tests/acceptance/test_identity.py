@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.remembering import COMPACTION, WINDOW, Both, asking, facts, keeping, talk
-from tests.exchange.conversations import Message
-from tests.exchange.test_gateway import Call, post
+from tests.support.chat import Call, post
+from tests.support.conversations import Message
 from tests.support.running import running
 from tests.support.scripted import Pause, Received, ScriptedUpstream, Step
 from tests.support.valkey import Valkey

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.llamacpp import llamacpp
-from tests.exchange.conversations import Message
-from tests.exchange.test_gateway import Call, post
+from tests.support.chat import Call, post
+from tests.support.conversations import Message
 from tests.support.running import running
 
 pytestmark = pytest.mark.anyio

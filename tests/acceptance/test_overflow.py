@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat
-from tests.exchange.test_gateway import COMPLETION, Call, post
 from tests.overflow.samples import CATALOGUE, as_bytes
+from tests.support.chat import COMPLETION, Call, post
+from tests.support.conversations import agent_run, chat
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply, reply, sse_reply
 

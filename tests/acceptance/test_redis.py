@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from tests.acceptance.remembering import COMPACTION, WINDOW, Both, asking, facts, talk
-from tests.exchange.test_gateway import Call, post
+from tests.support.chat import Call, post
 from tests.support.running import Running, running
 from tests.support.scripted import ScriptedUpstream
 from tests.support.valkey import Cluster, Valkey, Watched

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.acceptance.remembering import COMPACTION, WINDOW, Both, Script, answered, asking, facts, talk
-from tests.exchange.conversations import prose
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import prose
 from tests.support.running import Running, running
 from tests.support.scripted import CLOSE, RESET, STALL, Pause, Received, ScriptedUpstream, Step, json_reply, reply
 from trimtab.context.texts import NOTE

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import chat
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply, sse_reply
 

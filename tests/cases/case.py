@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.exchange.conversations import prose
+from tests.support.conversations import prose
 
 _FILE = Path(__file__).resolve().parents[1] / "data" / "bug_cases.jsonl"
 ALL: dict[str, dict[str, Any]] = {c["id"]: c for c in map(json.loads, _FILE.read_text().splitlines())}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from tests.cases.case import case, request, tool
 from tests.cases.trial import tried, window
-from tests.exchange.conversations import agent_run, chat, prose
-from tests.exchange.test_gateway import COMPLETION
+from tests.support.chat import COMPLETION, token_counts
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.scripted import json_reply
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.exchange.shape import REFUSE_AT
@@ -32,10 +30,6 @@ CASES = {
     "B116": "response_format and tools are counted",
     "B158": "one estimator, one budget: what was planned to fit is planned to fit when seen again",
 }
-
-
-def told(answer: Any) -> dict[str, int]:
-    return {k: int(v) for k, _, v in (p.strip().partition("=") for p in answer.headers["x-trimtab-tokens"].split(","))}
 
 
 async def test_the_irreducible_is_sent_while_it_fits_and_refused_once() -> None:
@@ -74,10 +68,10 @@ async def test_tools_count_before_it_is_too_late() -> None:
 
 @pytest.mark.parametrize("field", ["tools", "functions", "response_format"])
 async def test_what_the_model_reads_beside_the_messages_counts(field: str) -> None:
-    plain = told((await tried({"model": "m", "messages": chat(1)})).answer)["original"]
+    plain = token_counts((await tried({"model": "m", "messages": chat(1)})).answer)["original"]
     asked = request("B116")
     value = [t["function"] for t in asked["tools"]] if field == "functions" else asked[field]
-    counted = told((await tried({"model": "m", "messages": chat(1), field: value})).answer)["original"]
+    counted = token_counts((await tried({"model": "m", "messages": chat(1), field: value})).answer)["original"]
     assert counted - plain > 3_000
 
 
@@ -91,8 +85,8 @@ async def test_max_tokens_is_lowered_and_no_history_goes() -> None:
 async def test_the_output_is_reserved() -> None:
     asked = {"model": "m", "max_tokens": 38_400, "messages": chat(110, 300)}
     trial = await tried(asked, toml=window(104_857, 40_000))
-    assert told(trial.answer)["budget"] < 104_857 - 38_400
-    assert told(trial.answer)["sent"] + trial.sent["max_tokens"] <= 104_857
+    assert token_counts(trial.answer)["budget"] < 104_857 - 38_400
+    assert token_counts(trial.answer)["sent"] + trial.sent["max_tokens"] <= 104_857
 
 
 @pytest.mark.parametrize("asked", [20_000, 8_192, 10**9, 1, 0, -5])
@@ -112,7 +106,7 @@ async def test_max_tokens_is_never_lowered_to_next_to_nothing() -> None:
 async def test_both_names_of_the_output_limit_are_known_and_kept() -> None:
     trial = await tried(request("B106"), toml=window(32_768, 16_384))
     assert trial.untouched
-    assert told(trial.answer)["budget"] == 16_384
+    assert token_counts(trial.answer)["budget"] == 16_384
     both = {**request("B106"), "max_tokens": 9_000, "messages": [{"role": "user", "content": prose(24_000)}]}
     lowered = (await tried(both, toml=window(32_768, 16_384))).sent
     assert lowered["max_tokens"] == lowered["max_completion_tokens"] < 9_000
@@ -122,21 +116,22 @@ async def test_both_names_of_the_output_limit_are_known_and_kept() -> None:
 
 async def test_chinese_is_not_counted_by_fours() -> None:
     text = case("B112")["request"]["messages"][0]["content"]
-    assert told((await tried(request("B112"), toml=window(131_072))).answer)["original"] > len(text) * 0.45
+    assert token_counts((await tried(request("B112"), toml=window(131_072))).answer)["original"] > len(text) * 0.45
     older = [
         {"role": "user", "content": text},
         {"role": "assistant", "content": "好"},
         {"role": "user", "content": "继续"},
     ]
     trial = await tried({"model": "m", "messages": older}, toml=window(16_384))
-    assert told(trial.answer)["sent"] <= told(trial.answer)["budget"] < told(trial.answer)["original"]
+    counts = token_counts(trial.answer)
+    assert counts["sent"] <= counts["budget"] < counts["original"]
 
 
 async def test_a_model_that_counts_otherwise_is_learned_and_only_it() -> None:
     usage = {"prompt_tokens": 9_000, "completion_tokens": 1, "total_tokens": 9_001}
     body = {"model": "minimax", "messages": chat(4, 300)}
     trial = await tried(body, json_reply({**COMPLETION, "usage": usage}), toml=window(60_000), times=12)
-    first, last = told(trial.answers[0])["original"], told(trial.answer)["original"]
+    first, last = token_counts(trial.answers[0])["original"], token_counts(trial.answer)["original"]
     assert first < 4_500
     assert 7_000 < last < 13_000
 
@@ -161,11 +156,11 @@ async def test_what_was_planned_to_fit_is_planned_to_fit_again(cycles: int, tool
     }
     toml = window(8_192, 2_048)
     first = await tried(body, toml=toml)
-    numbers = told(first.answer)
+    numbers = token_counts(first.answer)
     assert numbers["sent"] <= numbers["budget"] == 8_192 - 1_024
     again = await tried(first.asked[0].body, toml=toml)
     assert again.untouched
-    assert abs(told(again.answer)["original"] - numbers["sent"]) <= 4
+    assert abs(token_counts(again.answer)["original"] - numbers["sent"]) <= 4
     plan = await tried(body, toml=toml, path="/v1/context/plan")
     assert plan.answer.json()["tokens"]["sent"] == numbers["sent"]
     assert msgspec.json.decode(first.body)

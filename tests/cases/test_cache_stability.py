@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cases.trial import tried, window
-from tests.exchange.conversations import agent_run, prose
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import agent_run, prose
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream, json_reply
 

@@ -8,13 +8,13 @@ import time
 import msgspec
 import pytest
 
-from tests.cases.test_compaction import COMPACT, is_summary
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, post
-from tests.faults.raw import opened, request
-from tests.faults.test_streams import BEGUN
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import chat
+from tests.support.raw import opened, request
 from tests.support.running import running
 from tests.support.scripted import STALL, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
+from tests.support.streams import BEGUN
+from tests.support.summaries import COMPACT, is_summary
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cases.case import case
 from tests.cases.trial import tried, window
-from tests.exchange.conversations import agent_run
-from tests.exchange.test_gateway import COMPLETION
+from tests.support.chat import COMPLETION
+from tests.support.conversations import agent_run
 from tests.support.scripted import json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.cases.case import request
 from tests.cases.trial import still_valid, tried, window
-from tests.exchange.conversations import agent_run, chat, prose
-from tests.exchange.test_gateway import COMPLETION, OVERFLOW, post
 from tests.summaries.models import OPENING
+from tests.support.chat import COMPLETION, OVERFLOW, post
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
+from tests.support.summaries import COMPACT, is_summary, split, writing
 from trimtab.context.policy import HINTS
 from trimtab.resources import resource
 from trimtab.summaries.prompts import load_prompts
@@ -36,29 +36,6 @@ CASES = {
     "B101": "nothing a client says of itself widens what it may read",
     "B144": "one long message below the limit is passed on, and not compacted again",
 }
-COMPACT = window(8_192) + '[compaction]\nmodel = "same"\nmax_summary_tokens = 300\nprecompact_share = 1.0\n'
-ASKS = b"Write the summary of the conversation above"
-
-
-def is_summary(received: Received) -> bool:
-    return ASKS in received.body
-
-
-def writing(text: str = OPENING + "the budget is 300.", finish: str = "stop") -> Callable[[Received], list[Step]]:
-    """An upstream that summarises when it is asked to, and answers otherwise."""
-    message = {"role": "assistant", "content": text}
-
-    def script(received: Received) -> list[Step]:
-        if not is_summary(received):
-            return json_reply(COMPLETION)
-        return json_reply({"choices": [{"finish_reason": finish, "message": message}], "usage": COMPLETION["usage"]})
-
-    return script
-
-
-def split(asked: list[Received]) -> tuple[list[Received], list[Received]]:
-    """The calls of the summariser, and the others."""
-    return [r for r in asked if is_summary(r)], [r for r in asked if not is_summary(r)]
 
 
 async def test_a_long_chat_is_summarised_once_and_goes_on_with_the_summary() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cases.case import case, request
 from tests.cases.trial import inflated, squeezed, still_valid, tried, window
-from tests.exchange.conversations import agent_run, chat, prose
-from tests.exchange.test_gateway import COMPLETION
+from tests.support.chat import COMPLETION
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.scripted import json_reply, reply
 from trimtab.context.read.views import MESSAGE_OVERHEAD
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.cases.case import case
 from tests.cases.trial import tried, window
-from tests.exchange.conversations import agent_run, chat
-from tests.exchange.test_gateway import COMPLETION, OVERFLOW
+from tests.support.chat import COMPLETION, OVERFLOW
+from tests.support.conversations import agent_run, chat
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream, json_reply, reply
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.cases.case import case, request
-from tests.cases.test_budgets import told
 from tests.cases.trial import still_valid, tried, window
-from tests.exchange.conversations import agent_run, chat
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post, token_counts
+from tests.support.conversations import agent_run, chat
 from tests.support.running import running
 from tests.support.scripted import CLOSE, Script, ScriptedUpstream, json_reply, sse_reply
 from trimtab.settings import parse
@@ -71,23 +70,23 @@ async def test_a_number_that_is_no_limit_is_not_learned(id: str) -> None:
     toml = window(204_800, 4_096)
     trial = await tried(LONG, refusing(id), json_reply(COMPLETION), json_reply(COMPLETION), toml=toml, times=2)
     assert trial.answer.headers["x-trimtab-limit-source"] == "configured"
-    assert told(trial.answer)["budget"] == 200_704
+    assert token_counts(trial.answer)["budget"] == 200_704
 
 
 async def test_an_input_limit_is_learned_and_lower_than_the_window() -> None:
     body = {"model": "m", "messages": chat(460, 300)}
     toml = window(400_000, 16_384)
     trial = await tried(body, refusing("B107"), json_reply(COMPLETION), json_reply(COMPLETION), toml=toml, times=2)
-    assert 250_000 < told(trial.answers[0])["budget"] == told(trial.answer)["budget"] <= 272_000
+    assert 250_000 < token_counts(trial.answers[0])["budget"] == token_counts(trial.answer)["budget"] <= 272_000
     assert trial.answer.headers["x-trimtab-limit-source"] == "learned"
     capped = await tried(body, toml=window(400_000, 16_384, max_input_tokens=272_000))
-    assert told(capped.answer)["budget"] == 272_000
+    assert token_counts(capped.answer)["budget"] == 272_000
 
 
 async def test_a_lower_bound_calibrates_nothing() -> None:
     toml = window(131_072, 4_096)
     trial = await tried(LONG, refusing("B159"), json_reply({**COMPLETION, "usage": None}), toml=toml, times=2)
-    assert told(trial.answer)["original"] == told((await tried(LONG, toml=toml)).answer)["original"]
+    assert token_counts(trial.answer)["original"] == token_counts((await tried(LONG, toml=toml)).answer)["original"]
 
 
 async def test_an_empty_answer_passes_and_a_served_window_is_not_overrun() -> None:
@@ -105,7 +104,7 @@ async def test_an_empty_answer_passes_and_a_served_window_is_not_overrun() -> No
 
     seen = await tried(LONG, served, toml=toml)
     assert seen.answer.headers["x-trimtab-limit-source"] == "discovered"
-    assert told(seen.answer)["sent"] <= told(seen.answer)["budget"] < 4_096
+    assert token_counts(seen.answer)["sent"] <= token_counts(seen.answer)["budget"] < 4_096
 
 
 async def test_a_result_larger_than_the_window_is_cut_and_stays_last() -> None:
@@ -116,7 +115,7 @@ async def test_a_result_larger_than_the_window_is_cut_and_stays_last() -> None:
     result, whole = trial.messages[-1]["content"], body["messages"][-1]["content"]
     assert result.startswith(whole[:100])
     assert result.endswith(whole[-100:])
-    assert told(trial.answer)["sent"] <= told(trial.answer)["budget"]
+    assert token_counts(trial.answer)["sent"] <= token_counts(trial.answer)["budget"]
 
 
 async def test_a_finish_reason_of_their_own_passes() -> None:
@@ -134,7 +133,7 @@ async def test_the_exact_name_beats_the_pattern() -> None:
     exact = '[models."gpt-5.9-custom"]\ncontext_size = 1050000\nmax_output_tokens = 50000\n'
     toml = exact + '[models."gpt-5*"]\ncontext_size = 272000\n'
     trial = await tried({"model": "gpt-5.9-custom", "messages": chat(1)}, toml=toml)
-    assert told(trial.answer)["budget"] == 1_000_000
+    assert token_counts(trial.answer)["budget"] == 1_000_000
 
 
 async def test_streams_cut_near_the_window_teach_nothing() -> None:

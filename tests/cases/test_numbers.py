@@ -6,7 +6,7 @@ import pytest
 
 from tests.cases.case import case, request
 from tests.cases.trial import tried, window
-from tests.exchange.conversations import agent_run
+from tests.support.conversations import agent_run
 from tests.support.scripted import reply
 
 pytestmark = pytest.mark.anyio

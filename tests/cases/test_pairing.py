@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases.case import request
 from tests.cases.trial import inflated, squeezed, still_valid, tried
-from tests.exchange.conversations import agent_run, cycle, prose
+from tests.support.conversations import agent_run, cycle, prose
 from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio

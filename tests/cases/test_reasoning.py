@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases.case import request
 from tests.cases.trial import squeezed, still_valid, tried, window
-from tests.exchange.conversations import agent_run, prose
+from tests.support.conversations import agent_run, prose
 from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cases.test_compaction import COMPACT, split, writing
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import post
+from tests.support.chat import post
+from tests.support.conversations import chat
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream
+from tests.support.summaries import COMPACT, split, writing
 from tests.support.valkey import Valkey, free_port
 
 pytestmark = pytest.mark.anyio

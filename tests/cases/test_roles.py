@@ -9,8 +9,8 @@ import pytest
 
 from tests.cases.case import case, request
 from tests.cases.trial import inflated, squeezed, still_valid, tried, window
-from tests.exchange.conversations import agent_run, chat, prose
 from tests.summaries.models import OPENING
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.scripted import json_reply
 
 pytestmark = pytest.mark.anyio

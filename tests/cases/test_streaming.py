@@ -8,9 +8,9 @@ import pytest
 
 from tests.cases.case import case
 from tests.cases.trial import tried
-from tests.exchange.conversations import chat
-from tests.faults.test_streams import BEGUN, END, STREAMS, streamed
+from tests.support.conversations import chat
 from tests.support.scripted import STALL, Pause, chunk, json_reply
+from tests.support.streams import BEGUN, END, STREAMS, streamed
 
 pytestmark = pytest.mark.anyio
 

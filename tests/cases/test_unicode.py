@@ -9,11 +9,11 @@ import pytest
 
 from tests.cases.case import CHINESE, case
 from tests.cases.trial import squeezed, tried, window
-from tests.exchange.conversations import agent_run, cycle
-from tests.exchange.test_gateway import post
-from tests.faults.test_streams import BEGUN, END
+from tests.support.chat import post
+from tests.support.conversations import agent_run, cycle
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream, chunk
+from tests.support.streams import BEGUN, END
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tests.exchange.conversations import prose
-from tests.exchange.test_gateway import COMPLETION, Call, post
+from tests.support.chat import COMPLETION, Call, post
+from tests.support.conversations import prose
 from tests.support.running import running
 from tests.support.scripted import Received, Script, ScriptedUpstream, json_reply
 from trimtab.context.read.invariants import broken_pairs, starts_with_assistant

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import run
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import chat
 from tests.support.scripted import ScriptedUpstream, json_reply
 from tests.support.served import serving
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import openai
 import pytest
 
-from tests.exchange.conversations import agent_run, chat, prose
-from tests.exchange.test_gateway import COMPLETION, WINDOW
+from tests.support.chat import COMPLETION, WINDOW
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import Running, running
 from tests.support.scripted import ScriptedUpstream, json_reply, sse_reply
 

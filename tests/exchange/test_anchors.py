@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat, cycle
 from tests.exchange.requests import WINDOW, shaping
+from tests.support.conversations import agent_run, chat, cycle
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.exchange.anchors import DOUBT, UNKNOWN, Anchor, Anchored, Anchors, as_it_is, factor_of, near
 from trimtab.limits import DEFAULT, Limit

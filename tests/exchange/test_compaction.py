@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import chat
 from tests.exchange.requests import shaping
 from tests.summaries.models import Fixed, Keeper, decoded
+from tests.support.conversations import chat
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.exchange.conversations import agent_run, chat, cycle
 from tests.exchange.requests import incoming, request
+from tests.support.conversations import agent_run, chat, cycle
 from tests.support.scripted import ScriptedUpstream, json_reply
 from trimtab.context.policy import ShapingSettings
 from trimtab.errors import InvalidRequest

@@ -9,42 +9,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat, prose
+from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
 from tests.support.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
 from trimtab.context.texts import PLACEHOLDER
 
 pytestmark = pytest.mark.anyio
-
-COMPLETION = {
-    "id": "c1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
-}
-WINDOW = '[models."*"]\ncontext_size = 8192\nmax_output_tokens = 1024\n'
-
-
-class Call:
-    """One request to a running proxy."""
-
-    def __init__(self, status: int, headers: Any, body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
-
-    def json(self) -> Any:
-        return msgspec.json.decode(self.body)
-
-
-async def post(url: str, body: Any, path: str = "/v1/chat/completions", **headers: str) -> Call:
-    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with (
-        aiohttp.ClientSession(auto_decompress=False) as session,
-        session.post(url + path, data=data, headers=named) as answer,
-    ):
-        return Call(answer.status, answer.headers, await answer.read())
 
 
 async def test_a_request_that_fits_goes_upstream_as_the_very_bytes_received() -> None:
@@ -103,17 +74,6 @@ async def test_a_guessed_limit_never_refuses() -> None:
         answer = await post(proxy.url, {"model": "nobody-knows-me", "messages": [question]})
     assert answer.status == 200
     assert upstream.requests[-1].json()["messages"] == [question]
-
-
-OVERFLOW = {
-    "error": {
-        "message": "This model's maximum context length is 4096 tokens. "
-        "However, your messages resulted in 6000 tokens.",
-        "type": "invalid_request_error",
-        "param": "messages",
-        "code": "context_length_exceeded",
-    }
-}
 
 
 async def test_an_overflow_is_answered_by_one_smaller_try() -> None:

@@ -15,10 +15,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.exchange.conversations import agent_run, chat
-from tests.exchange.test_gateway import COMPLETION, OVERFLOW, WINDOW, Call, post
-from tests.support.running import Running, running
+from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, Call, post
+from tests.support.conversations import agent_run, chat
+from tests.support.running import Running, running, sample
 from tests.support.scripted import Received, ScriptedUpstream, Step, closed_port, json_reply, reply, sse_reply
+from tests.support.summaries import SUMMARIES, SUMMARY_TEXT, writing_as_writer
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX
 
 pytestmark = pytest.mark.anyio
@@ -130,35 +131,16 @@ async def test_without_traces_the_clients_own_trace_goes_on() -> None:
 
 # -- summaries ---------------------------------------------------------------------------------------------------
 
-SUMMARIES = (
-    WINDOW + 'prices = { input = 2.0, output = 8.0 }\n[compaction]\nmodel = "writer"\nmax_summary_tokens = 300\n'
-)
-TEXT = "The user asks numbered questions about the proxy and wants the first one at the end."
-
-
-def written(received: Received) -> list[Step]:
-    """Answers the summary model and the chat, each as itself."""
-    if received.json()["model"] != "writer":
-        return json_reply(COMPLETION)
-    usage = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
-    message = {"role": "assistant", "content": TEXT}
-    return json_reply({**COMPLETION, "choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
-
 
 def lines(proxy: Running, event: str) -> list[dict[str, Any]]:
     found = [msgspec.json.decode(line) for line in proxy.log.getvalue().splitlines()]
     return [line for line in found if line["event"] == event]
 
 
-def sample(metrics: str, name: str) -> float:
-    """The value of one series."""
-    return float(next(line for line in metrics.splitlines() if line.startswith(name + " ")).rsplit(" ", 1)[1])
-
-
 async def test_a_summary_is_in_the_answer_the_log_and_the_metrics() -> None:
     body = {"model": "m", "messages": chat(16)}
     toml = SUMMARIES + "precompact_share = 1.0\n"  # none ahead of need
-    async with ScriptedUpstream(written) as upstream, running(upstream.base_url, toml) as proxy:
+    async with ScriptedUpstream(writing_as_writer) as upstream, running(upstream.base_url, toml) as proxy:
         first = await post(proxy.url, body, authorization="Bearer one")
         again = await post(proxy.url, body, authorization="Bearer one")
         planned = await post(proxy.url, body, "/v1/context/plan", authorization="Bearer one")
@@ -169,7 +151,7 @@ async def test_a_summary_is_in_the_answer_the_log_and_the_metrics() -> None:
     asked = [r for r in upstream.requests if r.json()["model"] == "writer"]
     sent = [r.json()["messages"] for r in upstream.requests if r.json()["model"] == "m"]
     assert [m["content"] for m in sent[0]] == [m["content"] for m in sent[1]]
-    assert sum(str(m["content"]).startswith(SUMMARY_PREFIX) and TEXT in m["content"] for m in sent[0]) == 1
+    assert sum(str(m["content"]).startswith(SUMMARY_PREFIX) and SUMMARY_TEXT in m["content"] for m in sent[0]) == 1
     assert asked[0].header(b"authorization") == b"Bearer one"
     assert (first.headers["x-trimtab-summary"], again.headers["x-trimtab-summary"]) == ("miss", "hit")
     cost = f"in={900 * len(asked)}, out={60 * len(asked)}"
@@ -180,7 +162,7 @@ async def test_a_summary_is_in_the_answer_the_log_and_the_metrics() -> None:
     assert [line.get("summary") for line in exchanges[:2]] == ["miss", "hit"]
     assert exchanges[0]["outcome"] == "shaped"
     assert [(run["outcome"], run["tokens_in"], run["tokens_out"]) for run in runs] == [("made", 900, 60)] * len(asked)
-    assert TEXT not in log
+    assert SUMMARY_TEXT not in log
     assert sample(metrics, 'trimtab_summaries_total{result="miss"}') == 1
     assert sample(metrics, 'trimtab_summaries_total{result="hit"}') == 1
     assert sample(metrics, 'trimtab_summarizer_calls_total{outcome="made"}') == len(asked)
@@ -206,7 +188,7 @@ async def test_a_summary_model_that_fails_leaves_a_note_and_a_count() -> None:
 
 
 async def test_a_summary_begun_ahead_of_need_is_told_and_nobody_waits_for_it() -> None:
-    async with ScriptedUpstream(written) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+    async with ScriptedUpstream(writing_as_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
         answer = await post(proxy.url, {"model": "m", "messages": chat(11)})
         for _ in range(100):
             if lines(proxy, "summary"):

@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, Call, post
+from tests.support.chat import COMPLETION, Call, post
+from tests.support.conversations import chat
 from tests.support.running import Running, running
 from tests.support.scripted import (
     CLOSE,

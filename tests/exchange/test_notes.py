@@ -7,8 +7,8 @@ import time
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat
 from tests.exchange.requests import WINDOW, shaping
+from tests.support.conversations import agent_run, chat
 from trimtab.context.edits import Edit, Plan
 from trimtab.exchange.compaction import Gathered
 from trimtab.exchange.notes import Notes, prices

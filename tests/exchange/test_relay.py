@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat
 from tests.exchange.requests import Kept, shaping
+from tests.support.conversations import agent_run, chat
 from tests.support.scripted import CLOSE, Headers, Script, ScriptedUpstream, chunk, json_reply, reply, sse_reply
 from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.notes import Notes

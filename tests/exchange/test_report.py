@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.requests import shaping
+from tests.support.conversations import agent_run, chat, prose
 from trimtab.context.edits import Edit, Plan
 from trimtab.context.policy import Policy
 from trimtab.exchange import report

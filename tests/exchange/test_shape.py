@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat, prose
 from tests.exchange.requests import WINDOW, shaping
+from tests.support.conversations import agent_run, chat, prose
 from trimtab.context.edits import Breakdown
 from trimtab.context.policy import ShapingSettings
 from trimtab.context.texts import PLACEHOLDER

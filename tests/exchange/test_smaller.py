@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, prose
 from tests.exchange.requests import WINDOW, shaping
+from tests.support.conversations import agent_run, prose
 from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping, outgoing
 from trimtab.exchange.smaller import Learned, smaller

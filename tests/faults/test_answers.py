@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.exchange.test_gateway import COMPLETION
-from tests.faults.raw import exchange, request
+from tests.support.chat import COMPLETION
+from tests.support.raw import exchange, request
 from tests.support.running import running
 from tests.support.scripted import CLOSE, ScriptedUpstream, Step, chunk, json_reply
 

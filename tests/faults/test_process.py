@@ -19,8 +19,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run, chat
-from tests.exchange.test_gateway import COMPLETION, WINDOW, post
+from tests.support.chat import COMPLETION, WINDOW, post
+from tests.support.conversations import agent_run, chat
 from tests.support.scripted import STALL, Pause, Received, ScriptedUpstream, Step, closed_port, json_reply, sse_reply
 from tests.support.served import Served, serving
 from tests.support.valkey import Valkey

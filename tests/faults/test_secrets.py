@@ -11,13 +11,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.exchange.conversations import agent_run
-from tests.exchange.test_gateway import COMPLETION, OVERFLOW, post
-from tests.faults.raw import BODY, exchange, request
-from tests.faults.test_requests import ROWS
-from tests.faults.test_streams import BEGUN, BROKEN
+from tests.support.chat import COMPLETION, OVERFLOW, post
+from tests.support.conversations import agent_run
+from tests.support.odd_requests import ROWS
+from tests.support.raw import BODY, exchange, request
 from tests.support.running import running
 from tests.support.scripted import RESET, ScriptedUpstream, Step, chunk, json_reply, reply
+from tests.support.streams import BEGUN, BROKEN
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from tests.exchange.test_gateway import COMPLETION
+from tests.support.chat import COMPLETION
 from tests.support.running import Running, running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
 

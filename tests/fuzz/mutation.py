@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from tests.faults.raw import request
-from tests.faults.test_requests import ROWS
+from tests.support.odd_requests import ROWS
+from tests.support.raw import request
 from tests.support.scripted import chunk
 
 _BODY = (

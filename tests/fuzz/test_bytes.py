@@ -12,9 +12,9 @@ import re
 
 import pytest
 
-from tests.faults.raw import opened, request
 from tests.fuzz.house import obliging
 from tests.fuzz.mutation import mutated
+from tests.support.raw import opened, request
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from yarl import URL
 
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, Call, post
+from tests.support.chat import COMPLETION, Call, post
+from tests.support.conversations import chat
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream, json_reply
 

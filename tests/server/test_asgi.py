@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from yarl import URL
 
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import chat
 from tests.support.running import running
 from tests.support.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
 from trimtab.errors import BodyTooLarge, InvalidRequest, Overloaded, UnknownEncoding, UploadTimeout

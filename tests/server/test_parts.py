@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import WINDOW, post
-from tests.exchange.test_gateway_observed import SUMMARIES, sample, written
-from tests.support.running import running
+from tests.support.chat import WINDOW, post
+from tests.support.conversations import chat
+from tests.support.running import running, sample
 from tests.support.scripted import Pause, Received, ScriptedUpstream, Step, closed_port, json_reply
+from tests.support.summaries import SUMMARIES, writing_as_writer
 from tests.support.valkey import Valkey
 from trimtab.errors import ConfigError
 from trimtab.server.parts import Parts
@@ -93,7 +93,7 @@ async def test_replicas_share_summaries_and_learned_factors(redis: str) -> None:
     body = {"model": "m", "messages": chat(16)}
     toml = SUMMARIES + "precompact_share = 1.0\n" + redis
     async with (
-        ScriptedUpstream(written) as upstream,
+        ScriptedUpstream(writing_as_writer) as upstream,
         running(upstream.base_url, toml) as one,
         running(upstream.base_url, toml) as two,
     ):
@@ -122,7 +122,7 @@ async def test_a_factor_that_moved_is_a_metric() -> None:
 
 async def test_the_end_lets_a_summary_under_way_finish_and_may_come_twice() -> None:
     def slow(received: Received) -> list[Step]:
-        return [Pause(0.5), *written(received)]
+        return [Pause(0.5), *writing_as_writer(received)]
 
     async with ScriptedUpstream(slow) as upstream:
         async with running(upstream.base_url, SUMMARIES) as proxy:

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from tests.cli.commands import shell
-from tests.exchange.conversations import chat
-from tests.exchange.test_gateway import COMPLETION, post
+from tests.support.chat import COMPLETION, post
+from tests.support.conversations import chat
 from tests.support.scripted import STALL, Pause, ScriptedUpstream, json_reply, sse_reply
 from tests.support.served import Served, serving
 from trimtab.server.serve import address

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tests.exchange.conversations import agent_run, chat, prose
 from tests.soak.upstream import MALFORMED, WORDS
+from tests.support.conversations import agent_run, chat, prose
 
 CHAT = "/v1/chat/completions"
 _numbers = itertools.count()

@@ -86,3 +86,8 @@ async def _listening(port: int) -> None:
             return
         await asyncio.sleep(0.01)
     raise TimeoutError("the proxy did not listen within two seconds")
+
+
+def sample(metrics: str, name: str) -> float:
+    """The value of one series."""
+    return float(next(line for line in metrics.splitlines() if line.startswith(name + " ")).rsplit(" ", 1)[1])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.context.estimate.test_images import png
+from tests.support.images import png
 from trimtab.context.estimate.parts import (
     IMAGE_BASE,
     MAX_PART_TOKENS,
