@@ -1,4 +1,4 @@
-"""The numbers of an overflow, and that what does not add up is not given."""
+"""The numbers of an overflow, the role of each, and that figures which cannot all be true are dropped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.overflow.figures import MAX_LIMIT, MIN_LIMIT, Figures, figures, in_fields
-from trimtab.overflow.normalize import plain
+from trimtab.overflow.figures import MAX_LIMIT, MIN_LIMIT, Figures, figures_in_fields, read_figures, role_of
+from trimtab.overflow.normalize import normalize
 
 COHERE = "size limit exceeded by 168512 tokens. The limit for this model is 132000 tokens."
 READ = [
@@ -37,23 +37,54 @@ READ = [
 
 @pytest.mark.parametrize(("text", "expected"), READ)
 def test_figures(text: str, expected: Figures) -> None:
-    assert figures(plain(text)) == expected
+    assert read_figures(normalize(text)) == expected
 
 
-def test_a_code_is_no_figure() -> None:
-    assert figures("maximum prompt tokens 20130", codes=("20130",)) == Figures()
+def test_a_number_that_is_a_code_is_ignored() -> None:
+    assert read_figures("maximum prompt tokens 20130", codes=("20130",)) == Figures()
 
 
-def test_fields() -> None:
-    assert in_fields(8192, 13392) == Figures(8192, 13392, "input", 13392)
-    assert in_fields(3, 8) == Figures()
-    assert in_fields(8192, 100) == Figures()
-    assert in_fields(None, None) == Figures()
+def test_figures_in_fields() -> None:
+    assert figures_in_fields(8192, 13392) == Figures(8192, 13392, "input", 13392)
+    assert figures_in_fields(3, 8) == Figures()
+    assert figures_in_fields(8192, 100) == Figures()
+    assert figures_in_fields(None, None) == Figures()
 
 
 @given(st.text(alphabet="0123456789 ,.>+-()[]tokens limit maximum requested exceeds by input", max_size=200))
-def test_what_is_given_adds_up(text: str) -> None:
-    got = figures(plain(text))
+def test_figures_can_all_be_true(text: str) -> None:
+    got = read_figures(normalize(text))
     assert got.limit is None or MIN_LIMIT <= got.limit <= MAX_LIMIT
     if got.limit is not None and got.actual is not None and got.output is None and got.kind == "total":
         assert got.actual >= got.limit
+
+
+BESIDE = [
+    ("maximum context length is ", " tokens", "limit"),
+    ("exceeds the limit of ", " input tokens", "limit"),
+    ("too large for model with ", " maximum context length", "limit"),
+    ("however, your messages resulted in ", " tokens", "actual"),
+    ("the prompt (", " tokens) ", "actual"),
+    ("must have less than ", " tokens", "limit"),
+    ("the current limit is ", "", "limit"),
+    (" and your request has ", " input tokens", "input"),
+    (", ", " in the completion)", "output"),
+    ("max_tokens is too large: ", "", "output"),
+    ("max_tokens (", ") is greater than the context length", "output"),
+    ("prompt length (", ") and max_tokens", "input"),
+    ("max_total_tokens (", ") must be less than", "actual"),
+    (" and ", " max output tokens", "output"),
+    ("input and maximum output tokens (", ")", "actual"),
+    ("size limit exceeded by ", " tokens", "excess"),
+    ("error code: ", " - ", "none"),
+    ("below the minimum ", "", "none"),
+    ("exceeds the maximum of ", " characters", "none"),
+    ("hello ", " world", "none"),
+    ("最大长度为", ",", "limit"),
+    ("当前输入", "个token", "actual"),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "role"), BESIDE)
+def test_role(left: str, right: str, role: str) -> None:
+    assert role_of(left, right) == role

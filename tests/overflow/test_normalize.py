@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.overflow.normalize import REACH, any_of, digits, plain
+from trimtab.overflow.normalize import MAX_CHARS, any_of, normalize, plain_digits
 
 NUMBERS = [
     ("131,072", "131072"),
@@ -32,8 +32,8 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("written", "read"), NUMBERS)
-def test_digits(written: str, read: str) -> None:
-    assert digits(written) == read
+def test_plain_digits(written: str, read: str) -> None:
+    assert plain_digits(written) == read
 
 
 SENTENCES = [
@@ -48,13 +48,13 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("text", "form"), SENTENCES)
-def test_plain(text: str, form: str) -> None:
-    assert plain(text) == form
+def test_normalize(text: str, form: str) -> None:
+    assert normalize(text) == form
 
 
 @given(st.text(max_size=3000))
-def test_plain_is_short_and_stays_as_it_is(text: str) -> None:
-    assert len(plain(text)) <= REACH + 64
+def test_a_normalized_text_is_short(text: str) -> None:
+    assert len(normalize(text)) <= MAX_CHARS + 64
 
 
 def test_any_of_keeps_alternatives_apart() -> None:

@@ -1,4 +1,4 @@
-"""Where in a body the error lies: the whole of a 4xx, the marked part of a 200, the failed events of a stream."""
+"""Where in a body the error is: the whole of a 4xx, the marked part of a 200, the failed events of a stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHUNK = b'{"choices":[{"delta":{"content":"hello"}}]}'
 
 
 def texts(status: int, body: bytes) -> list[str]:
-    return [text for complaint in unwrap(status, body) for text in complaint.texts]
+    return [text for error in unwrap(status, body) for text in error.texts]
 
 
 FAILED = b': ping\n\nevent: response.failed\ndata: {"response":{"instructions":"no no","error":{"message":"a b"}}}\n\n'
@@ -46,12 +46,12 @@ def test_unwrap(status: int, body: bytes, expected: list[str]) -> None:
 def test_event() -> None:
     assert unwrap_event(CHUNK) is None
     assert unwrap_event(b"[DONE]") is None
-    complaint = unwrap_event(b'{"type":"error","message":"a b"}')
-    assert complaint is not None
-    assert complaint.texts == ("a b",)
+    error = unwrap_event(b'{"type":"error","message":"a b"}')
+    assert error is not None
+    assert error.texts == ("a b",)
 
 
-def test_a_chunk_is_told_without_decoding() -> None:
+def test_a_chunk_is_recognized_without_decoding() -> None:
     assert is_chunk(CHUNK)
     assert not is_chunk(b'{"choices":[],"error":{"message":"a b"}}')
     assert not is_chunk(b'{"type":"response.failed"}')

@@ -1,12 +1,12 @@
-"""What only looks like an overflow, told by its words alone."""
+"""What only looks like an overflow, and where the cause ends and the advice begins."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.overflow.samples import OVERFLOWS
-from trimtab.overflow.normalize import plain
-from trimtab.overflow.vetoes import about_another_size, asks_for_something_else, vetoed
+from trimtab.overflow.normalize import normalize
+from trimtab.overflow.vetoes import cause_of, code_rules_out_overflow, is_about_another_size, is_about_rate_or_quota
 
 HELPED_BY_WAITING_OR_PAYING = [
     "Rate limit reached",
@@ -43,19 +43,19 @@ ABOUT_THE_PROMPT = [
 
 
 @pytest.mark.parametrize("text", HELPED_BY_WAITING_OR_PAYING)
-def test_hard(text: str) -> None:
-    assert asks_for_something_else(plain(text))
+def test_about_rate_or_quota(text: str) -> None:
+    assert is_about_rate_or_quota(normalize(text))
 
 
 @pytest.mark.parametrize("text", ABOUT_ANOTHER_SIZE)
 def test_about_another_size(text: str) -> None:
-    assert about_another_size(plain(text))
+    assert is_about_another_size(normalize(text))
 
 
 @pytest.mark.parametrize("text", ABOUT_THE_PROMPT + [text for text, _, _ in OVERFLOWS])
 def test_about_the_prompt(text: str) -> None:
-    assert not about_another_size(plain(text))
-    assert not asks_for_something_else(plain(text))
+    assert not is_about_another_size(normalize(text))
+    assert not is_about_rate_or_quota(normalize(text))
 
 
 CODES = ["ratelimitexceeded", "insufficientquota", "overloadederror", "contentfilter"]
@@ -64,9 +64,35 @@ CODES += ["decimalabovemaxvalue", "stringabovemaxlength", "unsupportedparameter"
 
 @pytest.mark.parametrize("code", CODES)
 def test_codes(code: str) -> None:
-    assert vetoed([code], [])
+    assert code_rules_out_overflow([code], [])
 
 
 @pytest.mark.parametrize(("param", "other"), [("temperature", True), ("tools[0].name", True), ("messages", False)])
 def test_params(param: str, other: bool) -> None:
-    assert vetoed([], [param]) == other
+    assert code_rules_out_overflow([], [param]) == other
+
+
+CAUSES = [
+    ("prompt is too long, try again later", "prompt is too long"),
+    ("input exceeds the context window. see your quota", "input exceeds the context window"),
+    ("the maximum context length is 8192 tokens. wait", "the maximum context length is 8192 tokens"),
+    ("输入过长,请稍后重试", "输入过长"),
+    ("le prompt est trop long. attendez", "le prompt est trop long"),
+    ("range of input length should be [1,30720]. wait", "range of input length should be [1,30720]"),
+    ("rate limit reached. the prompt is too long. wait", "rate limit reached. the prompt is too long"),
+    ("input token count 9000 exceeds the maximum of 8192. wait", "input token count 9000 exceeds the maximum of 8192"),
+    # In doubt all of it is read.
+    ("too many tokens, please wait", "too many tokens, please wait"),
+    ("token limit exceeded: 33001 > 32768. wait", "token limit exceeded: 33001 > 32768. wait"),
+    ("prompt tokens limit exceeded. add credits", "prompt tokens limit exceeded. add credits"),
+    ("input is too large to process. raise the batch size", "input is too large to process. raise the batch size"),
+    ("prompt limit exceeded, upgrade your plan", "prompt limit exceeded, upgrade your plan"),
+    ("the maximum number of prompts exceeded. wait", "the maximum number of prompts exceeded. wait"),
+    ("prompt is too long? no: field required", "prompt is too long? no: field required"),
+    ("the model does not exist. see below", "the model does not exist. see below"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CAUSES)
+def test_the_cause_ends_before_the_advice(text: str, expected: str) -> None:
+    assert cause_of(text) == expected

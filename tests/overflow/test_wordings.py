@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.overflow.samples import OVERFLOWS
-from trimtab.overflow.normalize import plain
-from trimtab.overflow.wordings import FAMILIES, STRONG_CODE, WEAK_CODE
+from trimtab.overflow.normalize import normalize
+from trimtab.overflow.wordings import STRONG_CODE, TOO_LONG, WEAK_CODE
 
-NO_FAMILY = [
+OTHER_SENTENCES = [
     "The model `gpt-9` does not exist",
     "Provider returned error",
     "Conversation not found",
@@ -22,12 +22,12 @@ NO_FAMILY = [
 
 @pytest.mark.parametrize("text", [text for text, _, _ in OVERFLOWS if " " in text or not text.isascii()])
 def test_sentences(text: str) -> None:
-    assert FAMILIES.search(plain(text))
+    assert TOO_LONG.search(normalize(text))
 
 
-@pytest.mark.parametrize("text", NO_FAMILY)
+@pytest.mark.parametrize("text", OTHER_SENTENCES)
 def test_other_sentences(text: str) -> None:
-    assert not FAMILIES.search(plain(text))
+    assert not TOO_LONG.search(normalize(text))
 
 
 STRONG = ["contextlengthexceeded", "exceedcontextsizeerror", "contextwindowexceedederror", "prompttoolong", "1261"]

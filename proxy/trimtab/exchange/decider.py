@@ -86,9 +86,9 @@ class Decider:
     def again(self, shaping: Shaping, upstream: UpstreamSettings, overflow: Overflow) -> Shaping | None:
         """Learn from an overflow, and decide on the one smaller try; None when nothing smaller can be sent."""
         name, model = upstream.name, shaping.request.model
-        if overflow.calibrates is not None:
-            self._limits.observe(name, model, shaping.plan.sent, overflow.calibrates, accepted=False)
-            self._anchors.remember(name, shaping, overflow.calibrates)
+        if overflow.exact_input_tokens is not None:
+            self._limits.observe(name, model, shaping.plan.sent, overflow.exact_input_tokens, accepted=False)
+            self._anchors.remember(name, shaping, overflow.exact_input_tokens)
         if overflow.limit is not None:
             self._limits.learn(name, model, overflow.limit)
         learned = Learned(self._limits.known(name, model), self._limits.factor(name, model))

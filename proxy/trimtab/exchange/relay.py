@@ -22,9 +22,9 @@ from trimtab.exchange.policies import is_ours
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.shape import Shaping
 from trimtab.overflow.classify import Overflow, classify, classify_event
-from trimtab.overflow.normalize import plain
+from trimtab.overflow.normalize import normalize
 from trimtab.overflow.unwrap import unwrap_event
-from trimtab.overflow.vetoes import asks_for_something_else
+from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.telemetry import Usage
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.headers import to_client
@@ -131,7 +131,7 @@ def _plainly_none(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bo
 
 def _asks_to_wait(text: bytes) -> bool:
     """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once are no answer to them."""
-    return asks_for_something_else(plain(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
+    return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
 
 
 def readable(raw: bytes, encoding: str, limit: int) -> bytes:

@@ -1,11 +1,13 @@
-"""What an error object says, whatever it is wrapped in.
+"""The content of an error object, however deeply it is wrapped.
 
 Providers, gateways and their gateways nest errors in one another: a string `error`, a top-level `message` or
-`detail`, arrays, JSON inside a string, `metadata.raw`, `errors`. This module takes all of it apart into one
-flat `Complaint`: the sentences for people, the codes for programs, the numbers in named fields. It judges
-nothing.
+`detail`, arrays, JSON inside a string, `metadata.raw`, `errors`. This module flattens all of it into one `ErrorBody`:
+the sentences for people, the codes for programs, the numbers in named fields. It decides nothing.
 
-Keys that may echo the client's own request are never read, so that a conversation *about* errors is no error.
+    {"error": {"message": "Prompt is too long", "code": "x", "metadata": {"raw": "{\"n_ctx\": 8192}"}}}
+    ->  ErrorBody(texts=("Prompt is too long",), codes=("x",), limit=8192)
+
+Keys that may echo the client's own request are never read, so a conversation about errors is not taken for one.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import msgspec
 
 MAX_JSON = 4 * 1024 * 1024  # bytes decoded as JSON; a longer body is read as text
 MAX_TEXT = 4000  # characters kept of one sentence
-MAX_PARTS = 12  # sentences, and codes, kept of one body; each may take ten milliseconds to read
-MAX_DEPTH = 16  # levels walked, JSON inside strings included
+MAX_PARTS = 12  # sentences kept of one body, and codes; each may take ten milliseconds to classify
+_MAX_DEPTH = 16  # levels of nesting, JSON inside strings included
+_MAX_MEMBERS = 64  # members read of one object
+_MAX_CODE, _MAX_CODE_IN_TEXT = 120, 80  # characters of a code in its own field, and of one in place of a sentence
 
 _CODE_KEYS = frozenset(
     {
@@ -33,7 +37,7 @@ _CODE_KEYS = frozenset(
     }
     | {"errcode", "__type", "kind", "name", "http_code", "http_status_code", "exception"}
 )
-# The client's request or the model's answer, repeated, or what describes them: not the upstream's words.
+# The client's request or the model's answer, repeated, and what describes them: not the upstream's own words.
 _ECHO_KEYS = frozenset(
     {"input", "inputs", "input_value", "prompt", "messages", "content", "request", "tools", "instructions"}
     | {"choices", "output", "delta", "failed_generation", "usage", "headers", "loc", "ctx", "param", "params"}
@@ -47,9 +51,11 @@ _LIMIT_KEYS = frozenset(
 _ACTUAL_KEYS = frozenset({"n_prompt_tokens", "prompt_tokens", "input_tokens", "token_count", "input_token_count"})
 
 
-class Complaint(msgspec.Struct, frozen=True):
-    """The flat content of an error body: `texts` in the order found, `codes` as written, `params` it blames;
-    `limit` and `actual` are tokens from named fields."""
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The flat content of an error: `texts` in the order found, `codes` as written, the `params` it blames.
+
+    `limit` and `actual` are tokens from named fields: what the upstream takes, and what it got.
+    """
 
     texts: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
@@ -58,7 +64,9 @@ class Complaint(msgspec.Struct, frozen=True):
     actual: int | None = None
 
 
-class _Sink:
+class _Collected:
+    """What has been found so far, within the bounds."""
+
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.codes: list[str] = []
@@ -66,33 +74,33 @@ class _Sink:
         self.limit: int | None = None
         self.actual: int | None = None
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         text = text.strip()
         if text and len(self.texts) < MAX_PARTS and text not in self.texts:
             self.texts.append(text[:MAX_TEXT])
-        if len(text) <= 80 and text.isascii() and " " not in text:
-            self.code(text)
+        if len(text) <= _MAX_CODE_IN_TEXT and text.isascii() and " " not in text:
+            self.add_code(text)
 
-    def code(self, code: object) -> None:
+    def add_code(self, code: object) -> None:
         text = str(code).strip()
-        if text and len(text) <= 120 and len(self.codes) < MAX_PARTS and text not in self.codes:
+        if text and len(text) <= _MAX_CODE and len(self.codes) < MAX_PARTS and text not in self.codes:
             self.codes.append(text)
 
-    def complaint(self) -> Complaint | None:
+    def error_body(self) -> ErrorBody | None:
         if not (self.texts or self.codes):
             return None
-        return Complaint(tuple(self.texts), tuple(self.codes), tuple(self.params), limit=self.limit, actual=self.actual)
+        return ErrorBody(tuple(self.texts), tuple(self.codes), tuple(self.params), limit=self.limit, actual=self.actual)
 
 
-def complaint_of(value: Any) -> Complaint | None:
-    """The complaint in decoded JSON or in a sentence; None when it holds no words."""
-    sink = _Sink()
-    _walk(value, sink, MAX_DEPTH)
-    return sink.complaint()
+def read_error_body(value: Any) -> ErrorBody | None:
+    """The error in decoded JSON or in a sentence; None when it holds neither a text nor a code."""
+    found = _Collected()
+    _collect(value, found, _MAX_DEPTH)
+    return found.error_body()
 
 
-def decode(data: bytes | str) -> Any:
-    """The JSON value, or None for what is none (or longer than `MAX_JSON`)."""
+def decode_json(data: bytes | str) -> Any:
+    """The decoded value; None when `data` is not JSON, or longer than `MAX_JSON` bytes. Never raises."""
     if len(data) > MAX_JSON:
         return None
     try:
@@ -101,50 +109,50 @@ def decode(data: bytes | str) -> Any:
         return None
 
 
-def _walk(value: Any, sink: _Sink, depth: int) -> None:
+def _collect(value: Any, found: _Collected, depth: int) -> None:
     if depth <= 0:
         return
     if isinstance(value, str):
-        _walk_text(value, sink, depth)
+        _collect_text(value, found, depth)
     elif isinstance(value, list):
         for item in value[:MAX_PARTS]:
-            _walk(item, sink, depth - 1)
+            _collect(item, found, depth - 1)
     elif isinstance(value, dict):
-        for key, item in list(value.items())[:64]:
-            _walk_member(key, item, sink, depth)
+        for key, item in list(value.items())[:_MAX_MEMBERS]:
+            _collect_member(key, item, found, depth)
 
 
-def _walk_member(key: str, item: Any, sink: _Sink, depth: int) -> None:
+def _collect_member(key: str, item: Any, found: _Collected, depth: int) -> None:
     name = key.lower()
     if name.endswith(("exception", "error")) and name != "error":
-        sink.code(key)
+        found.add_code(key)
     if name == "param" and isinstance(item, str):
-        sink.params.append(item[:120])
+        found.params.append(item[:_MAX_CODE])
     if isinstance(item, bool) or name in _ECHO_KEYS:
         return
     if isinstance(item, int):
-        _walk_number(name, item, sink)
+        _collect_number(name, item, found)
     elif name in _CODE_KEYS and isinstance(item, str):
-        sink.code(item)
+        found.add_code(item)
     else:
-        _walk(item, sink, depth - 1)
+        _collect(item, found, depth - 1)
 
 
-def _walk_number(name: str, item: int, sink: _Sink) -> None:
+def _collect_number(name: str, item: int, found: _Collected) -> None:
     if name in _CODE_KEYS:
-        sink.code(item)
+        found.add_code(item)
     elif name in _LIMIT_KEYS:
-        sink.limit = item
+        found.limit = item
     elif name in _ACTUAL_KEYS:
-        sink.actual = item
+        found.actual = item
 
 
-def _walk_text(text: str, sink: _Sink, depth: int) -> None:
-    """A sentence, or JSON inside a string, perhaps after a few words of who passed it on."""
+def _collect_text(text: str, found: _Collected, depth: int) -> None:
+    """A sentence, or JSON inside a string, perhaps after a few words of the gateway that passed it on."""
     start, end = text.find("{"), text.rfind("}")
-    inner = decode(text[start : end + 1]) if 0 <= start < end else None
+    inner = decode_json(text[start : end + 1]) if 0 <= start < end else None
     if isinstance(inner, dict):
-        sink.text(text[:start].strip(" [-:"))
-        _walk(inner, sink, depth - 1)
+        found.add_text(text[:start].strip(" [-:"))
+        _collect(inner, found, depth - 1)
     else:
-        sink.text(text)
+        found.add_text(text)

@@ -1,40 +1,44 @@
-"""What only looks like an overflow.
+"""What only looks like an overflow: two tables of vetoes, and the part of a text that they are applied to.
 
-Hard: waiting, paying, other words or other credentials help, a shorter prompt does not. Soft: the sentence is
-about something else that has a size (the output, bytes, images, one field, a batch). Both are looked for in the
-cause (`overflow_cause`), not in the advice behind it.
+Hard: the cause is a rate, a quota, a payment, a credential, a filter or a timeout. A shorter prompt does not help.
+Soft: the sentence is about another size (the output, bytes, images, one field, a batch).
 
-Patterns run over `plain` text. An overflow that is missed costs a retry by hand; a rate limit taken for one
-costs the user's history: in doubt, a veto.
+An error names first what is wrong, then what may help: "the prompt is too long, try again later". Advice must not
+undo the cause, so both tables are applied to `cause_of` the text alone. All texts are normalized.
+
+An overflow that is missed costs a retry by hand; a rate limit taken for an overflow costs the user's history. In
+doubt, add a veto.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
-from trimtab.overflow.cause import cause
-from trimtab.overflow.normalize import any_of
-from trimtab.overflow.wordings import NO_ROOM
+from trimtab.overflow.normalize import WORD, any_of
+from trimtab.overflow.wordings import NO_ROOM, TOO_LONG
 
-HARD_CODE = any_of(
+# -- the tables --------------------------------------------------------------------------------------------------
+
+_HARD_CODE = any_of(
     "ratelimit|limitburst|quota|throttl|toomanyrequests|resourceexhausted|overloaded|serviceunavailable",
     "billing|insufficient|credit|payment",
     "unauthori|authentication|invalidapikey",
     "contentfilter|contentpolicy|datainspection|moderation",
     "timeout|deadline",
 )
-SOFT_CODE = any_of(
+_SOFT_CODE = any_of(
     "abovemax|belowmin|unsupportedparam|unknownparam|missing|invalidjson|templateerror",
     "maxtokensperrequest",  # an embedding request's sum over its inputs
 )
-# Blamed parameters that have nothing to do with length.
-OTHER_PARAM = re.compile(
+# Parameters an error may blame that have nothing to do with length.
+_OTHER_PARAM = re.compile(
     r"^(?:temperature|top_[pk]|n|stop|tool_choice|tools\b.*|functions?\b.*|response_format.*|logprobs|seed"
     r"|\w*penalty|reasoning.*|stream.*|model|user)$"
 )
 
-HARD = any_of(
+_HARD = any_of(
     r"rate[ _-]?limit|\b[io]?[tri]p[mdsh]\b|tokens? ?/ ?(?:s|m|min|minute|day)\b",
     r"\bper[ -](?:sec|min|hour|day|month|week)|(?:last|this|every|each) (?:minute|hour|day)\b",
     r"\b(?:daily|monthly|weekly)\b|quota|throttl|too many requests|concurren|slow down",
@@ -58,9 +62,9 @@ _OUTPUT = any_of(
     r"\b(?:response|output|generat\w+)(?: text)? (?:exceed|is too|too)",
     r"输出(?:长度|内容|token)|生成长度|出力トークン|출력",
 )
-# What `max_tokens` may be is told, whatever is said of the window beside it.
+# States which values `max_tokens` may have, even where the window is named beside it.
 _OUTPUT_CAP = re.compile(r"max_\w*tokens (?:must|should|can|may|cannot) [^.]{0,40}?\d")
-# The prompt is spoken of before the output is: both together are too long.
+# The prompt is named before the output: both together are too long.
 _PROMPT_BEFORE = any_of(
     r"\b(?:prompts?|inputs?|messages?|conversation|context|history|tokens in|request has)\b", "输入|上下文"
 )
@@ -96,21 +100,54 @@ _OTHER = any_of(
 )
 
 
-def vetoed(codes: Iterable[str], params: Iterable[str]) -> bool:
-    """Whether a typed code (without case and signs) or a blamed parameter says that it is something else."""
-    return any(HARD_CODE.search(code) or SOFT_CODE.search(code) for code in codes) or any(
-        map(OTHER_PARAM.match, params)
+# -- the cause of an error ---------------------------------------------------------------------------------------
+
+_MAX_DOUBTFUL = 4  # doubtful clauses passed over: an error names its kind at its start
+_CLAUSE_END = re.compile(rf"[.!?;,](?![{WORD}])|[。、]")  # not the signs in 1.5 or [1,30720]
+_DOUBTFUL = re.compile(r"\btokens?\b|\brequests?\b|\blimit|\bnumber of|\blarge|\bbig|\bsize|トークン|토큰|токен")
+_CERTAIN = re.compile(
+    r"context|window|length|model_len|\blong|\btoken count|\bsupports?\b"
+    r"|\b(?:prompt|conversation|history)\b(?! tokens| limit)|上下文|长|コンテキスト|長|컨텍스트|контекст"
+)
+
+
+def cause_of(text: str) -> str:
+    """The part of a normalized `text` that names the cause, without the advice that follows it.
+
+    It ends with the first clause that can only mean that a prompt does not fit. "The prompt is too long" is such a
+    clause; "too many tokens" may go on with "per minute", and "too large" may be a number of bytes. Without such a
+    clause all of the text is the cause.
+    """
+    for found in islice(TOO_LONG.finditer(text), _MAX_DOUBTFUL):
+        end = _CLAUSE_END.search(text, found.end())
+        if end and end.group() == "?":
+            continue  # a question states nothing
+        so_far = text[: end.start() if end else None]
+        clause = so_far[max(so_far.rfind(sign, 0, found.start()) for sign in (". ", ", ", "; ", "。")) + 1 :]
+        if _CERTAIN.search(clause) or not _DOUBTFUL.search(clause):
+            return so_far
+    return text
+
+
+# -- the vetoes --------------------------------------------------------------------------------------------------
+
+
+def code_rules_out_overflow(codes: Iterable[str], params: Iterable[str]) -> bool:
+    """True when a typed code (lower case, letters and digits only) or a blamed parameter is about something else."""
+    return any(_HARD_CODE.search(code) or _SOFT_CODE.search(code) for code in codes) or any(
+        map(_OTHER_PARAM.match, params)
     )
 
 
-def asks_for_something_else(text: str) -> bool:
-    """The hard veto: whether the cause is one that waiting, paying or other words or credentials help against."""
-    return HARD.search(cause(text)) is not None
+def is_about_rate_or_quota(text: str) -> bool:
+    """The hard veto: True when the cause in a normalized `text` is a rate or a quota, or a payment, a credential, a
+    filter or a timeout."""
+    return _HARD.search(cause_of(text)) is not None
 
 
-def about_another_size(text: str) -> bool:
-    """The soft veto: whether the cause is a size that is not the conversation's in tokens."""
-    text = cause(text)
+def is_about_another_size(text: str) -> bool:
+    """The soft veto: True when the cause in a normalized `text` is a size other than the prompt's in tokens."""
+    text = cause_of(text)
     if _OTHER.search(text):
         return True
     if (_BYTES.search(text) or _MEDIA.search(text)) and not _IN_TOKENS.search(text):
