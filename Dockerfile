@@ -9,7 +9,7 @@ RUN python3 -m venv tools \
     && python3 -m venv --without-pip /opt/trimtab \
     && tools/bin/pip --python /opt/trimtab/bin/python install --no-cache-dir --no-deps --require-hashes \
        --requirement requirements-image.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY proxy proxy
 RUN tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir wheels . \

@@ -76,6 +76,7 @@ def run(installed: Path, *arguments: str) -> str:
 def test_a_wheel_holds_them_all_and_nothing_that_is_ours_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {f"trimtab/data/{name}" for name in SHIPPED} <= set(names)
+    assert {"trimtab/py.typed", f"trimtab-{__version__}.dist-info/licenses/LICENSE"} <= set(names)
     assert len(names) == len(set(names))
     assert {name.split("/")[0] for name in names} == {"trimtab", f"trimtab-{__version__}.dist-info"}
 
