@@ -1,10 +1,10 @@
-# Everything runs in a .venv of its own, made on first use from the hashed lock files. Needs Python 3.11+ and make.
+# Every target runs in .venv, which is made on first use from the hashed lock files. Needs Python 3.11+ and make.
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: .venv/demo ## watch a recorded 130,000-token agent run survive a 32K window
 	$(BIN)/trimtab demo $(ARGS)
@@ -12,40 +12,40 @@ demo: .venv/demo ## watch a recorded 130,000-token agent run survive a 32K windo
 run: .venv/demo ## serve: make run ARGS="--upstream https://api.openai.com/v1"
 	$(BIN)/trimtab serve $(ARGS)
 
-test: .venv/dev ## the tests
+test: .venv/dev ## run the tests (minutes)
 	$(BIN)/python -m pytest -n auto --ignore tests/e2e/test_clients.py -m "not slow" $(ARGS)
 
-test-all: .venv/dev ## the tests that take minutes too
+test-all: .venv/dev ## run the slow tests too
 	$(BIN)/python -m pytest -n auto --ignore tests/e2e/test_clients.py $(ARGS)
 
-check: .venv/dev ## lint, format, types, import contracts, lock files
+check: .venv/dev ## check lint, format, types, import contracts and lock files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@! grep -rInE 'https?://[^ ]*(pypi|pythonhosted|npmjs|debian)\.org' --include='*.lock' . || (echo 'a lock file names a host' && false)
 
-audit: .venv/dev ## known holes in what ships; needs the network
+audit: .venv/dev ## look for known vulnerabilities in the dependencies that ship; needs the network
 	$(BIN)/python .ci/audit
 
-bench: .venv/dev ## benchmarks against baselines of the same run
+bench: .venv/dev ## run the benchmarks, each beside a baseline in the same run
 	$(BIN)/python -m tests.bench $(ARGS)
 
-e2e: .venv/dev ## real SDKs and coding agents through the proxy (installs them beside, in a cache)
+e2e: .venv/dev ## run real SDKs and coding agents through the proxy (installs them into a cache folder)
 	$(BIN)/python -m tests.e2e.install
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
-soak: .venv/dev ## twenty minutes of mixed load with faults: make soak ARGS="--minutes 20"
+soak: .venv/dev ## run mixed load with faults for twenty minutes: make soak ARGS="--minutes 20"
 	$(BIN)/python -m tests.soak $(ARGS)
 
-deploy-check: .venv/dev ## chart, dashboard, alerts, image recipe, each with the real tool
+deploy-check: .venv/dev ## check chart, dashboard, alerts and Dockerfile, each with its own tool
 	tests/deploy/tools.sh
 	$(BIN)/python -m tests.deploy $(ARGS)
 
-image-test: ## build the image and run it, with a Docker engine
+image-test: ## build the image and test it; needs a Docker engine
 	tests/deploy/image_test.sh
 
-lock: .venv/dev ## renew the lock files from pyproject.toml
+lock: .venv/dev ## write the lock files again from pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile $(LOCK) --extra demo pyproject.toml -o requirements-demo.lock
 	$(BIN)/uv pip compile $(LOCK) --extra demo --extra otel --group dev pyproject.toml -o requirements-dev.lock
