@@ -105,6 +105,60 @@ def test_the_map_in_the_readme_names_every_layer() -> None:
     assert [layer for layer in layers if f"`proxy/trimtab/{layer}`" not in readme] == []
 
 
+# -- what the pages name -----------------------------------------------------------------------------------------
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"[\w.-]*/[\w./-]*\w/?|[\w-]+\.(?:py|sh)")  # a path, or the name of a program
+PLACES = ("proxy/", "tests/", "config/", "docs/", "helm/", ".ci/", ".github/")
+
+
+def named(page: Path, pattern: re.Pattern[str]) -> list[str]:
+    """What a page names in `code` marks, as far as it has the form of `pattern` from its beginning."""
+    found = (pattern.match(text.removeprefix("../")) for text in CODE.findall(page.read_text()))
+    return sorted({match.group() for match in found if match})
+
+
+@cache
+def ends_of_paths() -> frozenset[str]:
+    """Each program of the house by every end of its path: `plan/replay.py`, `replay.py`."""
+    programs = [p for place in PLACES for kind in ("*.py", "*.sh") for p in (ROOT / place).rglob(kind)]
+    parts = [path.relative_to(ROOT).parts for path in programs]
+    return frozenset("/".join(each[i:]) for each in parts for i in range(len(each)))
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    files = [(page.name, path) for page in PAGES for path in named(page, FILE)]
+    ours = [(page, path) for page, path in files if path.startswith(PLACES) or path.endswith((".py", ".sh"))]
+    assert len(ours) > 50
+    assert [found for found in ours if not (ROOT / found[1]).exists() and found[1] not in ends_of_paths()] == []
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    one = re.compile(r"(?:[\w/]+/)?(test_\w+\.py)::(test_\w+)")
+    names = [one.fullmatch(text) for page in PAGES for text in named(page, one)]
+    tests = [(match.group(1), match.group(2)) for match in names if match]
+    assert len(tests) > 3
+    files = [(path.name, path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")]
+    assert [t for t in tests if not any(t[0] == file and f"def {t[1]}" in text for file, text in files)] == []
+
+
+def test_every_link_of_a_page_leads_to_a_file() -> None:
+    link = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+    links = [(page, target) for page in PAGES for target in link.findall(page.read_text())]
+    assert len(links) > 20
+    assert [(page.name, target) for page, target in links if not (page.parent / target).exists()] == []
+
+
+def test_every_target_of_make_that_a_page_names_is_there_and_in_its_help() -> None:
+    targets = set(re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.M))
+    command = re.compile(r"(?:`|^ {4})make ([a-z][\w-]+)|^make ([a-z][\w-]+) +#", re.M)
+    asked = {one or other for page in PAGES for one, other in command.findall(page.read_text())}
+    help_ = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {"demo", "test"} <= asked <= targets
+    assert {line.split()[0] for line in help_.splitlines()} == targets
+
+
 # -- what is committed -------------------------------------------------------------------------------------------
 
 
