@@ -19,7 +19,7 @@ from tests.support.scripted import Received, Step, json_reply
 FACT = re.compile(r"FACT-\d{5}")
 OPENING = "The user wants the work finished; these are the facts that were stated in the conversation so far: "
 WINDOW = '[models."*"]\ncontext_size = 8192\nmax_output_tokens = 1024\n'
-COMPACTION = '[compaction]\nmodel = "summariser"\nmax_summary_tokens = 500\nsecret = "test"\n'
+COMPACTION = '[compaction]\nmodel = "summarizer"\nmax_summary_tokens = 500\nsecret = "test"\n'
 
 Script = Callable[[Received], Sequence[Step]]
 
@@ -49,7 +49,7 @@ def keeping(received: Received) -> list[Step]:
 
 
 class Both:
-    """The model of the conversation, and the model named `summariser`, which answers by `summary`."""
+    """The model of the conversation, and the model named `summarizer`, which answers by `summary`."""
 
     def __init__(self, summary: Script = keeping) -> None:
         self.summary = summary
@@ -57,7 +57,7 @@ class Both:
         self.summaries: list[Received] = []
 
     def __call__(self, received: Received) -> Sequence[Step]:
-        if received.json()["model"] == "summariser":
+        if received.json()["model"] == "summarizer":
             self.summaries.append(received)
             return self.summary(received)
         self.chats.append(received)

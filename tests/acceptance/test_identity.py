@@ -32,7 +32,7 @@ def changed(at: int) -> list[Message]:
 OTHERS: dict[str, tuple[list[Message], bool]] = {  # another conversation; whether the summary may be shared
     "the same again": (talk(TURNS), True),
     "the same opening": ([*talk(5)[:-1], *talk(9, 500)[1:]], False),
-    "the same up to what was summarised": ([*talk(8)[:-1], *talk(6, 500)[1:]], True),
+    "the same up to what was summarized": ([*talk(8)[:-1], *talk(6, 500)[1:]], True),
     "an edited question": (changed(3), False),
     "an answer edited long ago": (changed(6), False),
     "a regenerated answer": (changed(len(talk(TURNS)) - 2), True),

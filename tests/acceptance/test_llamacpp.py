@@ -90,7 +90,7 @@ def day(n: int) -> Message:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_a_small_chat_survives_many_times_its_window() -> None:
-    """The model is its own summariser; what it writes is up to it, what is refused of it falls back to the note.
+    """The model is its own summarizer; what it writes is up to it, what is refused of it falls back to the note.
     What an estimate a little low lets through is mended by the one smaller try: the client never sees it."""
     async with llamacpp(1024) as upstream, running(upstream, DISCOVERING + COMPACTION) as proxy:
         messages: list[Message] = [{"role": "system", "content": "You are a friendly companion. Be brief."}]

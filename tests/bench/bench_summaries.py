@@ -36,7 +36,7 @@ from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.summariser import Summariser
+from trimtab.summaries.summarizer import Summarizer
 
 ENCODER = bpe_openai.get_encoding("o200k_base")
 SUMMARY = "Summary: the task, the files read, the decisions taken and the open points, kept short. " * 12
@@ -76,35 +76,35 @@ def segments(messages: Sequence[dict[str, Any]], size: int) -> list[tuple[int, i
 
 
 async def reading(paths: list[Path], share: float, batch: int) -> tuple[int, int, int]:
-    """Tokens read, tokens summarised away, calls."""
+    """Tokens read, tokens summarized away, calls."""
     away, reader = 0, Reader()
     for path in paths:
         messages = json.loads(gzip.decompress(path.read_bytes()))["messages"]
         spans = segments(messages, int(share * BUDGET))[:30]
         raws = [msgspec.json.encode(message) for message in messages]
         digests = chain(raws, spans)
-        summariser = Summariser(CompactionSettings(), MemoryStore(), reader, load_prompts())
+        summarizer = Summarizer(CompactionSettings(), MemoryStore(), reader, load_prompts())
         for k in range(batch, len(spans) + 1, batch):
             wanted = SummaryWanted(tuple(spans[:k]), digests[:k], 2_000, "react_iteration")
-            outcome = await summariser.fetch(wanted, raws, WRITER)
+            outcome = await summarizer.fetch(wanted, raws, WRITER)
             assert outcome.result == "miss", outcome.reason
             away += sum(counted(messages[i]) for start, stop in spans[k - batch : k] for i in range(start, stop))
-        await summariser.drain(0)
+        await summarizer.drain(0)
     return reader.tokens, away, reader.calls
 
 
 async def fetching(store: Store, times: int, before: Callable[[], None] = lambda: None) -> list[float]:
     """Milliseconds of each of `times` fetches of a summary that was made before."""
     messages = conversation(20)
-    summariser = Summariser(CompactionSettings(), store, Keeper(), load_prompts())
-    await summariser.fetch(want(messages, 8), messages, WRITER)
+    summarizer = Summarizer(CompactionSettings(), store, Keeper(), load_prompts())
+    await summarizer.fetch(want(messages, 8), messages, WRITER)
     before()
     took = []
     for _ in range(times):
         start = time.perf_counter()
-        await summariser.fetch(want(messages, 8), messages, WRITER)
+        await summarizer.fetch(want(messages, 8), messages, WRITER)
         took.append((time.perf_counter() - start) * 1e3)
-    await summariser.drain(0)
+    await summarizer.drain(0)
     return took
 
 

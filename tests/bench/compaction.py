@@ -4,7 +4,7 @@ and answers summary calls itself) with and without a summary model, and once mor
     . ENV/env && python -m tests.bench.compaction [--steps 30 --window 32768]     ENV as made by arena/setup.sh
     python -m tests.bench.compaction --pace                                       steps that wait, in virtual time
 
-  read     tokens the summariser read, over the tokens of the messages its summaries stand for at the end of each run;
+  read     tokens the summarizer read, over the tokens of the messages its summaries stand for at the end of each run;
            `read` counts also what was made ahead of an overflow that came after the last step
   replay   the same conversations through a second replica on the same Redis: its summary calls
   --pace   each step takes 1.5 s and a second for 60 tokens of the answer, as recorded; a summary call takes 5 s; the

@@ -5,7 +5,7 @@
 
 Samples are pieces of the shared corpus, of recorded conversations, of message catalogues in many languages,
 of text files below each root, and of made-up data (base64, hex, numbers, random scripts). Truth is
-`bpe-openai`'s o200k. The fit minimises a Huber loss of the relative error in which an under-count costs
+`bpe-openai`'s o200k. The fit minimizes a Huber loss of the relative error in which an under-count costs
 `UNDER` times an over-count, since an under-count ends in an overflow and an over-count in a little unused
 window. The real-valued optimum is then rounded to 1/64 tokens by coordinate descent. `--hold-out` fits four
 times without a quarter of the files and says how far off those are; `--write` puts the tables in place.

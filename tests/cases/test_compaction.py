@@ -28,11 +28,11 @@ CASES = {
     "B087": "named tools are never cleared (`exclude_tools`); prompts ask for open tasks",
     "B091": "the summary is asked for in the language of the conversation",
     "B093": "an empty or cut-off summary is not taken, not kept, and costs no history",
-    "B095": "the client's system prompt is not the summariser's",
+    "B095": "the client's system prompt is not the summarizer's",
     "B096": "what users write cannot pass for the end of the conversation; the answer is marked as a summary",
     "B097": "a summary belongs to the exact messages it was made of",
     "B098": "keys are SHA-256 over fields with their lengths, the tenant's among them (tests/store/test_keys.py)",
-    "B099": "whatever the summariser reads is in the key: arguments, parts, names, roles",
+    "B099": "whatever the summarizer reads is in the key: arguments, parts, names, roles",
     "B101": "nothing a client says of itself widens what it may read",
     "B144": "one long message below the limit is passed on, and not compacted again",
 }
@@ -142,7 +142,7 @@ async def test_a_failing_summariser_is_no_one_elses_trouble() -> None:
     assert trial.answer.status == 200
 
 
-async def test_the_clients_system_prompt_does_not_instruct_the_summariser() -> None:
+async def test_the_clients_system_prompt_does_not_instruct_the_summarizer() -> None:
     system = request("B095")["messages"][0]
     trial = await tried({"model": "m", "messages": [system, *chat(20)[1:]]}, writing(), toml=COMPACT)
     made, _ = split(trial.asked)

@@ -25,7 +25,7 @@ CASES = {
     "B041": "content-length is that of what is sent",
     "B042": "a compressed answer keeps its bytes and both headers",
     "B043": "so does one in an encoding nobody here knows; identity is asked for",
-    "B044": "an overflow is recognised in a compressed error, which else passes as it is",
+    "B044": "an overflow is recognized in a compressed error, which else passes as it is",
     "B117": "all end-to-end headers come back, repeated ones too",
     "B119": "a compressed request is read, and sent on without its encoding; an unknown one is a 415",
     "B155": "40 MB are taken, and more than configured is a clear 413",

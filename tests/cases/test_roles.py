@@ -20,7 +20,7 @@ CASES = {
     "B062": "the summary comes in a user message where a second system message is refused; the client's own stay",
     "B064": "a role the upstream does not know: its error passes, nothing is mapped",
     "B130": "a greeting at the beginning stays while all fits, and nothing is put before it",
-    "B133": "names are kept, and they are in the key of a summary (tests/summaries/test_summariser.py has the latter)",
+    "B133": "names are kept, and they are in the key of a summary (tests/summaries/test_summarizer.py has the latter)",
 }
 STRICT = 'summary_role = "user"\n'
 

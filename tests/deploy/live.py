@@ -81,7 +81,7 @@ def agent(name: int, steps: int = STEPS) -> Iterator[Messages]:
 
 
 def chat(name: int, turns: int = STEPS) -> Iterator[Messages]:
-    """The requests of one person's chat: whole turns that can only be summarised or dropped."""
+    """The requests of one person's chat: whole turns that can only be summarized or dropped."""
     messages: Messages = [{"role": "system", "content": "You help."}]
     for turn in range(turns):
         messages.append({"role": "user", "content": f"{name}, question {turn}: " + "why is that so? " * 40})

@@ -1,4 +1,4 @@
-"""What a plan asks of the summariser: in whose name, of which model, and what stands in the gap."""
+"""What a plan asks of the summarizer: in whose name, of which model, and what stands in the gap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimtab.store.memory import MemoryStore
 from trimtab.summaries.completion import Complete, Completion
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.summariser import Summariser
+from trimtab.summaries.summarizer import Summarizer
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ LONG, NEAR, SHORT = chat(16), chat(11), chat(2)  # about 10,000, 6,800 and 1,400
 
 def compaction(written_by: Complete, **settings: Any) -> Compaction:
     made = CompactionSettings(max_summary_tokens=300, **settings)
-    return Compaction(made, Summariser(made, MemoryStore(), written_by, load_prompts()))
+    return Compaction(made, Summarizer(made, MemoryStore(), written_by, load_prompts()))
 
 
 def decided(messages: list[Any], **given: Any) -> Shaping:
@@ -93,8 +93,8 @@ async def test_the_requests_own_model_writes_or_the_one_that_is_named(setting: s
 
 async def test_a_model_on_another_server_is_not_shown_the_clients_key_and_tenants_stay_apart() -> None:
     model, settings = Keeper(), CompactionSettings(model="fast", max_summary_tokens=300)
-    summariser = Summariser(settings, MemoryStore(), model, load_prompts())
-    made = Compaction(settings, summariser, lambda one, other: (one, other) != ("fast", "m"))
+    summarizer = Summarizer(settings, MemoryStore(), model, load_prompts())
+    made = Compaction(settings, summarizer, lambda one, other: (one, other) != ("fast", "m"))
     first, other = await made.gather(decided(LONG), b"one"), await made.gather(decided(LONG), b"two")
     assert {request.credential for request in model.asked} == {b""}
     assert (first.result, other.result) == ("miss", "miss")
@@ -139,7 +139,7 @@ async def test_nobody_waits_longer_than_is_configured_and_the_next_finds_it() ->
 
 
 async def test_a_shorter_summary_says_that_more_was_taken_out() -> None:
-    """The first segments are summarised; then the model is gone."""
+    """The first segments are summarized; then the model is gone."""
 
     class Dying(Keeper):
         async def __call__(self, request: Any) -> Completion:

@@ -59,7 +59,7 @@ def test_headers_of_a_request_that_was_left_alone() -> None:
     assert set(told) == {"x-trimtab-tokens", "x-trimtab-edits", "x-trimtab-limit-source"}
 
 
-def test_headers_of_one_that_was_shaped_and_summarised() -> None:
+def test_headers_of_one_that_was_shaped_and_summarized() -> None:
     told = header(planned(CLEARED, DROPPED), Gathered("a summary", "miss", 900, 80))
     assert told["x-trimtab-tokens"] == "original=1000, sent=400, budget=7168"
     assert told["x-trimtab-edits"] == "truncated=0, cleared=1, summarized=0, dropped=1, squeezed=0"

@@ -161,7 +161,7 @@ def answering(received: Received) -> list[Step]:
     )
 
 
-CONVERSATIONS = {"cleared": (agent_run, 30), "summarised": (chat, 40)}
+CONVERSATIONS = {"cleared": (agent_run, 30), "summarized": (chat, 40)}
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS)

@@ -73,10 +73,10 @@ async def test_the_state_of_redis_is_a_metric(url: str, mode: str) -> None:
     await made.aclose()
 
 
-async def test_without_a_summary_model_there_is_no_summariser() -> None:
+async def test_without_a_summary_model_there_is_no_summarizer() -> None:
     without, with_one = parts(), parts("[compaction]\n")
-    assert without.summariser is None
-    assert with_one.summariser is not None
+    assert without.summarizer is None
+    assert with_one.summarizer is not None
     await without.aclose()
     await with_one.aclose()
 
@@ -85,7 +85,7 @@ async def test_prompts_of_ones_own_that_are_not_there_are_not_silently_replaced(
     with pytest.raises(ConfigError, match="is no directory"):
         parts(f'[compaction]\nprompts = "{tmp_path}/nope"\n')
     made = parts(f'[compaction]\nprompts = "{tmp_path}"\n')
-    assert made.summariser is not None
+    assert made.summarizer is not None
     await made.aclose()
 
 

@@ -26,7 +26,7 @@ from tests.support.scripted import (
     sse_reply,
 )
 
-SUMMARIES = "summariser"  # the name of the summary model
+SUMMARIES = "summarizer"  # the name of the summary model
 ANSWER = "Noted, and on to the next step."
 WORDS = ANSWER.split()
 SUMMARY = "The user asks one question after the other and wants the first one again in the end. " * 4

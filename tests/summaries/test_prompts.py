@@ -29,7 +29,7 @@ def test_every_prompt_asks_for_what_must_not_be_lost(hint: str) -> None:
 
 
 @pytest.mark.parametrize("hint", HINTS)
-def test_a_prompt_is_short_beside_what_it_summarises(hint: str) -> None:
+def test_a_prompt_is_short_beside_what_it_summarizes(hint: str) -> None:
     prompt = SHIPPED[hint]
     assert text_tokens(prompt.text + prompt.before("abcdef") + prompt.after(2_000, None)) < 280
 

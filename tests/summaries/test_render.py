@@ -1,4 +1,4 @@
-"""What the summariser reads of a message, and that no message can pass for what it is not."""
+"""What the summarizer reads of a message, and that no message can pass for what it is not."""
 
 from __future__ import annotations
 

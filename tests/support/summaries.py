@@ -21,7 +21,7 @@ def is_summary(received: Received) -> bool:
 
 
 def writing(text: str = OPENING + "the budget is 300.", finish: str = "stop") -> Callable[[Received], list[Step]]:
-    """An upstream that summarises when it is asked to, and answers otherwise."""
+    """An upstream that summarizes when it is asked to, and answers otherwise."""
     message = {"role": "assistant", "content": text}
 
     def script(received: Received) -> list[Step]:
@@ -33,7 +33,7 @@ def writing(text: str = OPENING + "the budget is 300.", finish: str = "stop") ->
 
 
 def split(asked: list[Received]) -> tuple[list[Received], list[Received]]:
-    """The calls of the summariser, and the others."""
+    """The calls of the summarizer, and the others."""
     return [r for r in asked if is_summary(r)], [r for r in asked if not is_summary(r)]
 
 

@@ -25,8 +25,8 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_share: Share = 0.25  # the newest tool results within this share are never cleared
     target: Share = 0.5  # low-water mark: how far down shaping goes once it has to
     pin_share: Share = 0.5  # the most that pinned messages may take
-    keep_recent: CountOrZero = 4  # newest messages that dropping and summarising leave alone
-    segment_share: Share = 0.15  # size of one summarised segment
+    keep_recent: CountOrZero = 4  # newest messages that dropping and summarizing leave alone
+    segment_share: Share = 0.15  # size of one summarized segment
     exclude_tools: tuple[str, ...] = ()  # tools whose results are never cleared
     announce: bool = False
     mode: Literal["enforce", "observe"] = "enforce"

@@ -1,4 +1,4 @@
-"""Every call of an upstream that an exchange makes: the client's own, discovery's, the summariser's.
+"""Every call of an upstream that an exchange makes: the client's own, discovery's, the summarizer's.
 
 One place, so that one rule holds for all: addresses come from the configuration, the client's credential goes only
 where its request goes, and a key the operator configured stands in its place.

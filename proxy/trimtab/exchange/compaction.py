@@ -1,4 +1,4 @@
-"""What a plan asks of the summariser, asked. The plan names segments; here they become digests, a writer and a wait.
+"""What a plan asks of the summarizer, asked. The plan names segments; here they become digests, a writer and a wait.
 
 A request never fails for want of a summary: without one the note stands in the gap, or the newest shorter summary.
 """
@@ -19,7 +19,7 @@ from trimtab.exchange.shape import Shaping
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Ride
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.summariser import Summariser, SummaryOutcome
+from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
 from trimtab.telemetry import SummaryResult
 
 
@@ -43,17 +43,17 @@ class Compaction:
     def __init__(
         self,
         settings: CompactionSettings,
-        summariser: Summariser,
+        summarizer: Summarizer,
         same_server: Callable[[str, str], bool] = lambda model, other: True,
     ) -> None:
-        self._settings, self._summariser, self._same_server = settings, summariser, same_server
+        self._settings, self._summarizer, self._same_server = settings, summarizer, same_server
 
     async def gather(self, shaping: Shaping, credential: bytes) -> Gathered:
         """The summary the plan wants, waiting no longer than the configuration allows."""
         if not shaping.plan.summary:
             return NOTHING
         wanted = self._wanted(shaping, shaping.plan.summary)
-        outcome = await self._summariser.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
+        outcome = await self._summarizer.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
         return Gathered(
             text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
             result=outcome.result,
@@ -71,14 +71,14 @@ class Compaction:
         writer = self._writer(shaping, credential)
         if self._settings.ride_prefix and self._settings.model == "same":
             writer = msgspec.structs.replace(writer, ride=_ride(shaping, summary, role))
-        return await self._summariser.prepare(wanted, shaping.request.messages, writer)
+        return await self._summarizer.prepare(wanted, shaping.request.messages, writer)
 
     async def stored(self, shaping: Shaping, credential: bytes) -> bool:
         """Whether the summary the plan wants is there. Calls no one."""
         if not shaping.plan.summary:
             return False
         wanted = self._wanted(shaping, shaping.plan.summary)
-        return await self._summariser.stored(wanted, self._writer(shaping, credential)) == len(wanted.spans)
+        return await self._summarizer.stored(wanted, self._writer(shaping, credential)) == len(wanted.spans)
 
     def _wanted(self, shaping: Shaping, segments: tuple[Segment, ...]) -> SummaryWanted:
         spans = tuple((segment.start, segment.stop) for segment in segments)
@@ -101,7 +101,7 @@ _RIDES = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "use
 
 def _ride(shaping: Shaping, summary: str | None, role: str) -> Ride | None:
     """What was sent up to the end of the last segment ahead; None where it is not the original text of what is to be
-    summarised."""
+    summarized."""
     plan, stop = shaping.plan, shaping.plan.ahead[-1].stop
     new = plan.ahead[len(plan.summary)].start
     if any(new <= edit.index < stop for edit in plan.edits) or (plan.gap is not None and summary is None):

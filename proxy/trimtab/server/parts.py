@@ -26,7 +26,7 @@ from trimtab.store.open import open_store
 from trimtab.store.settings import RedisSettings
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.summariser import Summariser
+from trimtab.summaries.summarizer import Summarizer
 from trimtab.summaries.writing import SummaryCall
 from trimtab.telemetry import SummaryRun, Telemetry, open_telemetry
 from trimtab.upstream.client import Client
@@ -59,10 +59,10 @@ class Parts:
         )
         access = Access(server.client_keys)
         self.calls = Calls(settings.upstreams, self.client, access, server.keepalive_s)
-        self.summariser = self._summariser()
+        self.summarizer = self._summarizer()
         compaction = None
-        if settings.compaction is not None and self.summariser is not None:
-            compaction = Compaction(settings.compaction, self.summariser, self.calls.same_server)
+        if settings.compaction is not None and self.summarizer is not None:
+            compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
         decider = Decider(self.limits, policies, self.calls)
         self.gateway = Gateway(self.calls, decider, self.telemetry, access, compaction)
@@ -79,8 +79,8 @@ class Parts:
 
     async def aclose(self) -> None:
         """Finish or give up what goes on beside the requests, then close connections."""
-        if self.summariser is not None:
-            await self.summariser.drain(_SUMMARY_GRACE_S)
+        if self.summarizer is not None:
+            await self.summarizer.drain(_SUMMARY_GRACE_S)
         await self.limits.aclose()
         await self.store.aclose()
         await self.client.aclose()
@@ -96,7 +96,7 @@ class Parts:
         mode = "cluster" if "cluster" in scheme else "sentinel" if "sentinel" in scheme else "standalone"
         self.telemetry.watch_redis(mode, lambda: store.answering)
 
-    def _summariser(self) -> Summariser | None:
+    def _summarizer(self) -> Summarizer | None:
         compaction = self.settings.compaction
         if compaction is None:
             return None
@@ -104,7 +104,7 @@ class Parts:
         if own is not None and not own.is_dir():
             raise ConfigError(f"[compaction] prompts: {own} is no directory. Name one, or remove the line.")
         prompts = load_prompts(own)
-        return Summariser(compaction, self.store, self.calls.complete, prompts, self._summary_made)
+        return Summarizer(compaction, self.store, self.calls.complete, prompts, self._summary_made)
 
     def _summary_made(self, call: SummaryCall) -> None:
         outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"

@@ -1,7 +1,7 @@
 """One wanted summary and the shorter ones it can be made from: their names, their seals, and what they are
 read from.
 
-S_0 is the empty summary. `newest` finds the longest S_j that is stored; from there `Summariser` goes on.
+S_0 is the empty summary. `newest` finds the longest S_j that is stored; from there `Summarizer` goes on.
 """
 
 from __future__ import annotations

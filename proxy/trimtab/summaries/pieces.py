@@ -17,7 +17,7 @@ MARGIN = 0.85  # of the room, when a body is cut by its mean tokens a character
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The next stretch to summarise: `pieces`, read one after the other, reach the end of segment `upto`."""
+    """The next stretch to summarize: `pieces`, read one after the other, reach the end of segment `upto`."""
 
     upto: int  # segments done when the last piece is
     pieces: tuple[tuple[Entry, ...], ...]

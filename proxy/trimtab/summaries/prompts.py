@@ -1,4 +1,4 @@
-"""The prompts of the summariser: one file for each hint, and the words around the conversation.
+"""The prompts of the summarizer: one file for each hint, and the words around the conversation.
 
 Operators edit the files. A prompt's version is a digest of all words that reach the model beside the
 conversation, so an edited prompt makes new summaries and never serves old ones.

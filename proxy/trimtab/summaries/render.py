@@ -1,4 +1,4 @@
-"""A conversation as text for the model that summarises it: who spoke, what was said, what tools were asked
+"""A conversation as text for the model that summarizes it: who spoke, what was said, what tools were asked
 and told.
 
 Each message becomes an entry, a head (`user alice`) and a body. Entries are written one after the other,
@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from trimtab.store.keys import fields_digest
 
-RENDERING = "1"  # goes into every key: change it with anything that changes what the summariser reads
+RENDERING = "1"  # goes into every key: change it with anything that changes what the summarizer reads
 MARK = 6  # hex digits
 
 

@@ -202,7 +202,7 @@ def test_small_segments_are_summarised_together_once_they_take_more_than_the_sum
     assert found.gap.tokens == 204
 
 
-def test_the_newest_messages_are_never_summarised() -> None:
+def test_the_newest_messages_are_never_summarized() -> None:
     raws = [user("Begin."), *tool_loop(6, 600)]
     state = walked(raws, 400, COMPACT)
     summarize(state)

@@ -16,7 +16,7 @@ _GONE = ("dropped", "summarized")
 def apply(
     messages: Sequence[bytes | Raw], plan: Plan, summary: str | None = None, summary_role: str = "system"
 ) -> list[bytes | Raw]:
-    """The messages to send. `summary` is the text that stands for what was summarised; without one the note says
+    """The messages to send. `summary` is the text that stands for what was summarized; without one the note says
     that something was removed. Neither holds a date, a count or an id, so the same history gives the same bytes."""
     edits = {edit.index: edit for edit in plan.edits}
     unpinned = frozenset(plan.unpin)

@@ -41,7 +41,7 @@ def _goal(state: State) -> Goal:
 
 
 def _recent(state: State) -> int:
-    """Index of the first of the newest messages, which dropping and summarising leave alone: at least one."""
+    """Index of the first of the newest messages, which dropping and summarizing leave alone: at least one."""
     keep = min(state.policy.shaping.keep_recent, *state.windows, state.end)
     return state.end - max(1, keep)
 
@@ -98,7 +98,7 @@ def _stride(state: State) -> int:
 
 
 def _lasting(state: State, segment: Segment) -> int:
-    """Tokens of a segment once all that can be cleared in it is: what summarising alone can free."""
+    """Tokens of a segment once all that can be cleared in it is: what summarizing alone can free."""
     views, task, excluded = state.views, state.users[:1], state.policy.excluded
     inside = (i for i in range(segment.start, segment.stop) if views[i].role not in SYSTEM_ROLES and i not in task)
 
@@ -110,7 +110,7 @@ def _lasting(state: State, segment: Segment) -> int:
 
 
 def next_segment(state: State, limit: int) -> Segment | None:
-    """The first segment after those summarised, if all of it lies before message `limit`.
+    """The first segment after those summarized, if all of it lies before message `limit`.
 
     Segments are cut from the start of the history on a size grid, by what the messages were before any edit, so
     they do not depend on when the overflow happens. The grid is a power of two: budgets are in the estimator's tokens

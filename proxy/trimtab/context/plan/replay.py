@@ -56,7 +56,7 @@ class State:
         self.bridges: dict[int, int] = {}  # where roles must alternate: question -> the answer kept before it
         self.gap_tokens = 0
         self.segments: list[Segment] = []
-        self.summarized = 0  # segments passed by summarising
+        self.summarized = 0  # segments passed by summarizing
         self.standing = 0  # segments whose summary stands in the gap; 0: the note stands there, if anything
         # The frontier of clearing.
         self.results: list[int] = []

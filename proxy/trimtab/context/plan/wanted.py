@@ -1,6 +1,6 @@
 """The summary a plan asks for, as a value: the core says what it wants, others fetch or make it.
 
-The summarised part of a history is a row of segments. S_k, the summary of the first k, is made from S_{k-1}
+The summarized part of a history is a row of segments. S_k, the summary of the first k, is made from S_{k-1}
 and segment k, so each message is read once however long the conversation grows. A digest of the chain names
 S_k: it covers every byte of every message from the first segment on, so an edited history names another
 summary.

@@ -21,7 +21,7 @@ from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Complete, Completion, Ride
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
-from trimtab.summaries.summariser import Summariser
+from trimtab.summaries.summarizer import Summarizer
 from trimtab.summaries.writing import SummaryCall
 
 pytestmark = pytest.mark.anyio
@@ -30,16 +30,16 @@ ALICE = Writer("model-1", b"Bearer sk-alice")
 PROMPTS = load_prompts()
 GOOD = OPENING + "the budget is 300 and the deadline is Friday."
 
-Open = Callable[..., Summariser]
+Open = Callable[..., Summarizer]
 
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Open]:
-    """Opens summarisers, and ends them with the test."""
+    """Opens summarizers, and ends them with the test."""
     async with AsyncExitStack() as stack:
 
-        def make(complete: Complete, store: Store | None = None, **settings: object) -> Summariser:
-            made = Summariser(
+        def make(complete: Complete, store: Store | None = None, **settings: object) -> Summarizer:
+            made = Summarizer(
                 CompactionSettings(**settings),  # type: ignore[arg-type]
                 store if store is not None else MemoryStore(),
                 complete,
@@ -72,9 +72,9 @@ async def shared_store(valkey: Valkey) -> AsyncIterator[Callable[[], Store]]:
 
 async def test_it_is_made_once_and_found_after(opened: Open) -> None:
     model, messages = Keeper(), conversation(10)
-    summariser = opened(model)
-    first = await summariser.fetch(want(messages, 3), messages, ALICE)
-    again = await summariser.fetch(want(messages, 3), messages, ALICE)
+    summarizer = opened(model)
+    first = await summarizer.fetch(want(messages, 3), messages, ALICE)
+    again = await summarizer.fetch(want(messages, 3), messages, ALICE)
     assert (first.result, first.calls, again.result, again.calls) == ("miss", 1, "hit", 0)
     assert first.text == again.text
     assert FACT.findall(first.text or "") == [f"FACT-{n:05d}" for n in range(12)]
@@ -85,9 +85,9 @@ async def test_it_is_made_once_and_found_after(opened: Open) -> None:
 
 async def test_a_growing_conversation_reads_each_message_once(opened: Open) -> None:
     model, messages = Keeper(), conversation(40)
-    summariser = opened(model)
+    summarizer = opened(model)
     for segments in range(1, 20):
-        outcome = await summariser.fetch(want(messages, segments), messages, ALICE)
+        outcome = await summarizer.fetch(want(messages, segments), messages, ALICE)
         assert (outcome.result, outcome.calls) == ("miss", 1)
     assert "".join(model.read(n) for n in range(19)).count(FILLER) == 19 * 4
     assert len(set(FACT.findall(outcome.text or ""))) == 19 * 4
@@ -95,9 +95,9 @@ async def test_a_growing_conversation_reads_each_message_once(opened: Open) -> N
 
 async def test_a_call_reads_nothing_but_its_span_and_the_earlier_summary(opened: Open) -> None:
     model, messages = Keeper(), conversation(10)
-    summariser = opened(model)
-    await summariser.fetch(want(messages, 1), messages, ALICE)
-    await summariser.fetch(want(messages, 2), messages, ALICE)
+    summarizer = opened(model)
+    await summarizer.fetch(want(messages, 1), messages, ALICE)
+    await summarizer.fetch(want(messages, 2), messages, ALICE)
     system, user = (decoded(m) for m in model.asked[1].messages)
     assert system == {"role": "system", "content": PROMPTS["general"].text}
     assert "You are a helpful assistant." not in user["content"]
@@ -132,10 +132,10 @@ async def test_a_segment_larger_than_the_model_can_read_is_read_in_pieces(opened
 
 async def test_stored_tells_how_far_a_summary_reaches(opened: Open) -> None:
     messages = conversation(10)
-    summariser = opened(Keeper())
-    assert await summariser.stored(want(messages, 4), ALICE) == 0
-    await summariser.fetch(want(messages, 2), messages, ALICE)
-    assert await summariser.stored(want(messages, 4), ALICE) == 2
+    summarizer = opened(Keeper())
+    assert await summarizer.stored(want(messages, 4), ALICE) == 0
+    await summarizer.fetch(want(messages, 2), messages, ALICE)
+    assert await summarizer.stored(want(messages, 4), ALICE) == 2
 
 
 # -- whose it is -------------------------------------------------------------------------------------------
@@ -163,23 +163,23 @@ async def test_nobody_gets_a_summary_of_something_else(opened: Open, messages: l
 
 async def test_a_branch_shares_what_came_before_it(opened: Open) -> None:
     model, messages = Keeper(), conversation(10)
-    summariser = opened(model)
-    await summariser.fetch(want(messages, 2), messages, ALICE)
+    summarizer = opened(model)
+    await summarizer.fetch(want(messages, 2), messages, ALICE)
     branch = [*messages[:9], said("user", f"FACT-99999 {FILLER}"), *messages[10:]]
-    outcome = await summariser.fetch(want(branch, 3), branch, ALICE)
+    outcome = await summarizer.fetch(want(branch, 3), branch, ALICE)
     assert outcome.calls == 1
     assert model.read(-1).count(FILLER) == 4
     assert "FACT-99999" in (outcome.text or "")
-    back = await summariser.fetch(want(messages, 3), messages, ALICE)
+    back = await summarizer.fetch(want(messages, 3), messages, ALICE)
     assert "FACT-99999" not in (back.text or "")
 
 
 async def test_two_branches_at_once_do_not_get_each_others(opened: Open) -> None:
     model, messages = Keeper(delay_s=0.05), conversation(10)
     branch = [*messages[:7], said("user", f"FACT-99999 {FILLER}"), *messages[8:]]
-    summariser = opened(model)
+    summarizer = opened(model)
     one, other = await asyncio.gather(
-        summariser.fetch(want(messages, 2), messages, ALICE), summariser.fetch(want(branch, 2), branch, ALICE)
+        summarizer.fetch(want(messages, 2), messages, ALICE), summarizer.fetch(want(branch, 2), branch, ALICE)
     )
     assert "FACT-99999" not in (one.text or "")
     assert "FACT-99999" in (other.text or "")
@@ -187,10 +187,10 @@ async def test_two_branches_at_once_do_not_get_each_others(opened: Open) -> None
 
 async def test_a_shorter_and_a_longer_wish_at_once_read_nothing_twice(opened: Open) -> None:
     model, messages = Keeper(delay_s=0.05), conversation(10)
-    summariser = opened(model)
-    short = asyncio.create_task(summariser.fetch(want(messages, 1), messages, ALICE))
+    summarizer = opened(model)
+    short = asyncio.create_task(summarizer.fetch(want(messages, 1), messages, ALICE))
     await asyncio.sleep(0.01)
-    outcome = await summariser.fetch(want(messages, 3), messages, ALICE)
+    outcome = await summarizer.fetch(want(messages, 3), messages, ALICE)
     assert (await short).covers == 1
     assert outcome.covers == 3
     assert sum(model.read(n).count(FILLER) for n in range(len(model.asked))) == 12
@@ -221,22 +221,22 @@ async def test_a_crashed_holder_blocks_for_no_longer_than_its_lock(
     opened: Open, shared_store: Callable[[], Store]
 ) -> None:
     store, messages = shared_store(), conversation(10)
-    summariser = opened(Keeper(), store)
+    summarizer = opened(Keeper(), store)
     wanted = want(messages, 1)
-    key = summariser._chain(wanted, messages, ALICE).key(1)
+    key = summarizer._chain(wanted, messages, ALICE).key(1)
     assert await store.lock(lock_name(key), "a holder that is gone", 0.4)
     start = time.monotonic()
-    outcome = await summariser.fetch(wanted, messages, ALICE)
+    outcome = await summarizer.fetch(wanted, messages, ALICE)
     assert outcome.result == "miss"
     assert 0.3 < time.monotonic() - start < 2
 
 
 async def test_who_goes_away_takes_nothing_with_him(opened: Open) -> None:
     model, messages = Keeper(delay_s=0.1), conversation(10)
-    summariser = opened(model)
-    gone = asyncio.create_task(summariser.fetch(want(messages, 2), messages, ALICE))
+    summarizer = opened(model)
+    gone = asyncio.create_task(summarizer.fetch(want(messages, 2), messages, ALICE))
     await asyncio.sleep(0.02)
-    stays = asyncio.create_task(summariser.fetch(want(messages, 2), messages, ALICE))
+    stays = asyncio.create_task(summarizer.fetch(want(messages, 2), messages, ALICE))
     await asyncio.sleep(0.02)
     gone.cancel()
     assert (await stays).result == "miss"
@@ -245,23 +245,23 @@ async def test_who_goes_away_takes_nothing_with_him(opened: Open) -> None:
 
 async def test_the_wait_is_bounded_and_the_work_goes_on(opened: Open) -> None:
     model, messages = Keeper(delay_s=0.3), conversation(10)
-    summariser = opened(model)
+    summarizer = opened(model)
     start = time.monotonic()
-    outcome = await summariser.fetch(want(messages, 2), messages, ALICE, wait_s=0.05)
+    outcome = await summarizer.fetch(want(messages, 2), messages, ALICE, wait_s=0.05)
     assert time.monotonic() - start < 0.25
     assert (outcome.result, outcome.reason, outcome.text) == ("fallback", "waited", None)
     await asyncio.sleep(0.4)
-    assert (await summariser.fetch(want(messages, 2), messages, ALICE)).result == "hit"
+    assert (await summarizer.fetch(want(messages, 2), messages, ALICE)).result == "hit"
     assert len(model.asked) == 1
 
 
 async def test_a_fallback_offers_the_newest_summary_there_is(opened: Open) -> None:
     messages = conversation(10)
     model = Keeper()
-    summariser = opened(model)
-    before = await summariser.fetch(want(messages, 2), messages, ALICE)
+    summarizer = opened(model)
+    before = await summarizer.fetch(want(messages, 2), messages, ALICE)
     model.delay_s = 1
-    outcome = await summariser.fetch(want(messages, 3), messages, ALICE, wait_s=0.01)
+    outcome = await summarizer.fetch(want(messages, 3), messages, ALICE, wait_s=0.01)
     assert (outcome.result, outcome.covers, outcome.text) == ("fallback", 2, before.text)
 
 
@@ -287,10 +287,10 @@ async def test_a_bad_answer_is_one_failure_and_not_tried_again(
     opened: Open, answer: Completion | Exception, reason: str
 ) -> None:
     model, messages = Fixed(answer), conversation(10)
-    summariser = opened(model)
-    outcome = await summariser.fetch(want(messages, 2), messages, ALICE)
+    summarizer = opened(model)
+    outcome = await summarizer.fetch(want(messages, 2), messages, ALICE)
     assert (outcome.result, outcome.text, outcome.reason) == ("fallback", None, reason)
-    again = await summariser.fetch(want(messages, 3), messages, ALICE)
+    again = await summarizer.fetch(want(messages, 3), messages, ALICE)
     assert (again.result, again.reason, again.calls) == ("fallback", "paused", 0)
     assert [call.result for call in opened.calls] == [reason]  # type: ignore[attr-defined]
     assert model.calls == 1
@@ -312,14 +312,14 @@ async def test_a_failure_is_seen_by_all_replicas(opened: Open, shared_store: Cal
 
 async def test_a_model_that_fails_for_all_conversations_is_left_alone(opened: Open) -> None:
     model = Fixed(UpstreamUnreachable("no connection"))
-    summariser = opened(model)
+    summarizer = opened(model)
     for n in range(10):
         messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
-        outcome = await summariser.fetch(want(messages, 1), messages, ALICE)
+        outcome = await summarizer.fetch(want(messages, 1), messages, ALICE)
     assert model.calls == 3
     assert outcome.reason == "model_down"
     messages = conversation(10)
-    assert (await summariser.fetch(want(messages, 1), messages, Writer("model-1", b"bob"))).calls == 1
+    assert (await summarizer.fetch(want(messages, 1), messages, Writer("model-1", b"bob"))).calls == 1
 
 
 async def test_a_bug_in_the_call_is_not_hidden(opened: Open) -> None:
@@ -333,45 +333,45 @@ async def test_a_bug_in_the_call_is_not_hidden(opened: Open) -> None:
 
 async def test_what_was_prepared_is_there_when_it_is_needed(opened: Open) -> None:
     model, messages = Keeper(delay_s=0.05), conversation(10)
-    summariser = opened(model)
-    assert await summariser.prepare(want(messages, 2), messages, ALICE)
-    assert not await summariser.prepare(want(messages, 2), messages, ALICE)  # under way
+    summarizer = opened(model)
+    assert await summarizer.prepare(want(messages, 2), messages, ALICE)
+    assert not await summarizer.prepare(want(messages, 2), messages, ALICE)  # under way
     await asyncio.sleep(0.2)
-    assert not await summariser.prepare(want(messages, 2), messages, ALICE)  # there
-    assert (await summariser.fetch(want(messages, 2), messages, ALICE)).result == "hit"
+    assert not await summarizer.prepare(want(messages, 2), messages, ALICE)  # there
+    assert (await summarizer.fetch(want(messages, 2), messages, ALICE)).result == "hit"
     assert [call.background for call in opened.calls] == [True]  # type: ignore[attr-defined]
 
 
 async def test_a_request_joins_what_is_being_prepared(opened: Open) -> None:
     model, messages = Keeper(delay_s=0.1), conversation(10)
-    summariser = opened(model)
-    assert await summariser.prepare(want(messages, 2), messages, ALICE)
+    summarizer = opened(model)
+    assert await summarizer.prepare(want(messages, 2), messages, ALICE)
     await asyncio.sleep(0.02)
-    outcome = await summariser.fetch(want(messages, 2), messages, ALICE)
+    outcome = await summarizer.fetch(want(messages, 2), messages, ALICE)
     assert (outcome.result, outcome.calls, len(model.asked)) == ("miss", 0, 1)
 
 
 async def test_work_ahead_is_bounded(opened: Open) -> None:
     model = Keeper(delay_s=0.2)
-    summariser = opened(model, max_background=2)
+    summarizer = opened(model, max_background=2)
     begun = []
     for n in range(5):
         messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
-        begun.append(await summariser.prepare(want(messages, 1), messages, ALICE))
+        begun.append(await summarizer.prepare(want(messages, 1), messages, ALICE))
     assert begun == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(("grace_s", "left"), [(2.0, 1), (0.0, 0)])
 async def test_at_shutdown_work_is_drained_or_dropped(opened: Open, grace_s: float, left: int) -> None:
     store, messages, idle = MemoryStore(), conversation(10), len(asyncio.all_tasks())
-    summariser = opened(Keeper(delay_s=0.1), store)
-    await summariser.prepare(want(messages, 1), messages, ALICE)
+    summarizer = opened(Keeper(delay_s=0.1), store)
+    await summarizer.prepare(want(messages, 1), messages, ALICE)
     await asyncio.sleep(0.02)
     start = time.monotonic()
-    await summariser.drain(grace_s)
+    await summarizer.drain(grace_s)
     assert time.monotonic() - start < 1
     assert await opened(Keeper(), store).stored(want(messages, 1), ALICE) == left
-    assert not await summariser.prepare(want(messages, 1), messages, ALICE)
+    assert not await summarizer.prepare(want(messages, 1), messages, ALICE)
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == idle
 
@@ -415,12 +415,12 @@ async def test_without_its_server_a_replica_goes_on(opened: Open, fault: str) ->
     try:
         await store.ping()
         model, messages = Keeper(), conversation(20)
-        summariser = opened(model, store)
-        await summariser.fetch(want(messages, 1), messages, ALICE)
+        summarizer = opened(model, store)
+        await summarizer.fetch(want(messages, 1), messages, ALICE)
         getattr(server, fault)()
         start = time.monotonic()
         for segments in (1, 2, 3, 3):
-            outcome = await summariser.fetch(want(messages, segments), messages, ALICE)
+            outcome = await summarizer.fetch(want(messages, segments), messages, ALICE)
             assert outcome.covers == segments
         assert time.monotonic() - start < 0.4
         assert len(model.asked) == 3

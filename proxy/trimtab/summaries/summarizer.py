@@ -3,7 +3,7 @@
     newest stored S_j ── j = k ──> hit ── j < k ──> one flight: write S_j and what follows it into one S_i,
     j < i ≤ k; again until i = k
 
-A flight is named by the first segment nobody has summarised, so all who need that segment wait for the same
+A flight is named by the first segment nobody has summarized, so all who need that segment wait for the same
 call. A request waits a bounded time; the flight goes on without it, and the next request finds what it
 made.
 """
@@ -49,7 +49,7 @@ class SummaryOutcome(msgspec.Struct, frozen=True):
         return f"SummaryOutcome({self.result}, covers={self.covers}, reason={self.reason!r})"  # never the text
 
 
-class Summariser:
+class Summarizer:
     def __init__(
         self,
         settings: CompactionSettings,
