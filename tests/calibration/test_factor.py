@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.calibration.factor import GRID, MARGIN, Calibration, believed, observe
+from trimtab.calibration.factor import GRID, MARGIN, FactorState, believed, observe
 
 HIGHEST = GRID * (1 + MARGIN) * 1.001  # an applied factor lies at most this far above what it is made from
 
@@ -32,9 +32,9 @@ def test_what_is_believed(estimated: int, actual: object, want: int | None) -> N
     assert believed(estimated, actual) == want
 
 
-def fed(pairs: list[tuple[int, float]]) -> list[Calibration]:
+def fed(pairs: list[tuple[int, float]]) -> list[FactorState]:
     """The states after each (estimated, ratio)."""
-    states: list[Calibration] = []
+    states: list[FactorState] = []
     state = None
     for estimated, ratio in pairs:
         state = observe(state, estimated, round(estimated * ratio))
@@ -113,7 +113,7 @@ def test_the_state_is_bounded_on_the_grid_and_survives_the_store(pairs: list[tup
     assert state.factor == GRID**state.step
     assert 0.5 / GRID <= state.factor <= 4.0 * GRID
     assert len(state.seen) <= 48
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Calibration) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=FactorState) == state
 
 
 @given(st.floats(0.3, 4.0), st.lists(st.floats(0.985, 1.0), max_size=30))

@@ -1,13 +1,15 @@
-"""Factors by pair: priors, staleness, what replicas share, what is told."""
+"""Factors by pair: priors, staleness, what replicas share, and the events."""
+
+import pytest
 
 from tests.support.clock import Clock
-from trimtab.calibration.factors import Calibrations
+from trimtab.calibration.factors import UNKNOWN, Factors, prior
 from trimtab.limits.events import Event
 
 
-def factors() -> tuple[Calibrations, Clock, list[Event]]:
+def factors() -> tuple[Factors, Clock, list[Event]]:
     clock, events = Clock(), []
-    return Calibrations(clock=clock, notify=lambda *event: events.append(Event(*event))), clock, events
+    return Factors(clock=clock, notify=lambda *event: events.append(Event(*event))), clock, events
 
 
 def test_a_prior_until_the_first_response() -> None:
@@ -26,21 +28,21 @@ def test_bad_usage_is_counted_and_changes_nothing() -> None:
     assert book.factor("u", "gpt-4o") == 1.0
 
 
-def test_usage_is_needed_while_unknown_stale_or_outgrown() -> None:
+def test_a_factor_is_stale_while_unknown_old_or_outgrown() -> None:
     book, clock, _ = factors()
-    assert book.needs_usage("u", "m")
+    assert book.is_stale("u", "m", 0)
     for _ in range(5):
-        assert book.needs_usage("u", "m")
+        assert book.is_stale("u", "m", 0)
         book.observe("u", "m", 10_000, 12_000)
-    assert not book.needs_usage("u", "m", 12_000)
-    assert book.needs_usage("u", "m", 13_000)
+    assert not book.is_stale("u", "m", 12_000)
+    assert book.is_stale("u", "m", 13_000)
     clock.now += 301
-    assert book.needs_usage("u", "m", 10_000)
+    assert book.is_stale("u", "m", 10_000)
     book.observe("u", "m", 10_000, 12_000)
-    assert not book.needs_usage("u", "m", 10_000)
+    assert not book.is_stale("u", "m", 10_000)
 
 
-def test_moves_are_told_and_stillness_is_not() -> None:
+def test_moves_are_events_and_stillness_is_not() -> None:
     book, _, events = factors()
     for _ in range(20):
         book.observe("u", "m", 10_000, 12_000)
@@ -62,7 +64,7 @@ def test_a_replica_takes_over_what_is_ahead_of_it() -> None:
     assert other.factor("u", "m") == one.factor("u", "m")
 
 
-def test_what_cannot_be_read_is_no_state() -> None:
+def test_what_cannot_be_read_is_ignored() -> None:
     book, _, _ = factors()
     for shared in (
         b"",
@@ -72,5 +74,29 @@ def test_what_cannot_be_read_is_no_state() -> None:
         b'{"seen":[[0.1,9]],"follow":0,"step":900}',
     ):
         book.merge("u", "m", shared)
-    assert book.state("u", "m") is None
     assert book.dump("u", "m") is None
+
+
+PRIORS = [
+    ("gpt-4o", 1.0),
+    ("openai/gpt-5.1-codex", 1.0),
+    ("o3-mini", 1.0),
+    ("gpt-oss-120b", 1.0),
+    ("gpt-4-turbo", 1.02),
+    ("gpt-3.5-turbo", 1.02),
+    ("anthropic.claude-sonnet-4-5-20250929-v1:0", 1.5),
+    ("Qwen/Qwen3-8B", 1.15),
+    ("meta-llama/Llama-3.3-70B-Instruct", 1.03),
+    ("deepseek-r1-distill-llama-70b", 1.03),
+    ("deepseek-chat", 1.06),
+    ("gemini-2.5-pro", 1.2),
+    ("mistral-large-latest", 1.2),
+    ("mixtral-8x7b", 1.2),
+    ("something-else", UNKNOWN),
+    ("", UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("model", "factor"), PRIORS)
+def test_prior(model: str, factor: float) -> None:
+    assert prior(model) == factor

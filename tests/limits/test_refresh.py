@@ -33,7 +33,8 @@ def entries(data: bytes) -> dict[str, Entry]:
 
 
 def test_litellms_file_becomes_a_table() -> None:
-    table = refresh_table(json.dumps(LITELLM).encode(), date="2026-02-03")
+    dated = json.dumps({"date": "2026-02-03", "models": LITELLM}).encode()
+    table = refresh_table(dated)
     assert entries(table) == {
         "gpt-x": Entry("gpt-x", 400_000, 128_000, 272_000, 1.25, 10.0, 0.125),
         "legacy": Entry("legacy", 4_096),
@@ -55,7 +56,7 @@ def test_the_trimmed_form_keeps_its_source_and_prices() -> None:
 
 
 def test_our_own_form_comes_out_as_it_went_in() -> None:
-    table = refresh_table(json.dumps(LITELLM).encode(), source="s", date="2026-02-03")
+    table = refresh_table(json.dumps({"source": "s", "date": "2026-02-03", "models": LITELLM}).encode())
     assert refresh_table(table) == table
     assert json.loads(table)["date"] == "2026-02-03"
 

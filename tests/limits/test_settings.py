@@ -1,9 +1,10 @@
-"""Which `[models."…"]` table answers for a name."""
+"""Which `[models."…"]` table answers for a name, and what the environment states."""
 
 import msgspec
 import pytest
 
-from trimtab.limits.settings import LimitsSettings, ModelSettings, settings_for
+from trimtab.errors import ConfigError
+from trimtab.limits.settings import LimitsSettings, ModelSettings, from_environment, settings_for
 
 KEYS = ["*", "gpt-4*", "gpt-4o*", "gpt-4o", "gpt-4o-2024*", "gpt-5*", "gpt-5.9-custom", "Qwen/*"]
 MODELS = {key: ModelSettings(context_size=1000 + i) for i, key in enumerate(KEYS)}
@@ -48,3 +49,23 @@ def test_a_wrong_value_or_key_is_refused(text: str) -> None:
 
 def test_the_limits_table_has_defaults() -> None:
     assert msgspec.toml.decode("first_wait_s = 0.1", type=LimitsSettings).discover
+
+
+STATED = [
+    ({}, ModelSettings()),
+    ({"LLM_CONTEXT_SIZE": ""}, ModelSettings()),
+    ({"LLM_CONTEXT_SIZE": " 32768 "}, ModelSettings(context_size=32_768)),
+    ({"LLM_CONTEXT_SIZE": "128_000"}, ModelSettings(context_size=128_000)),
+    ({"LLM_MAX_OUTPUT_TOKENS": "4096", "OTHER": "x"}, ModelSettings(max_output_tokens=4_096)),
+]
+
+
+@pytest.mark.parametrize(("environ", "stated"), STATED)
+def test_what_the_environment_states(environ: dict[str, str], stated: ModelSettings) -> None:
+    assert from_environment(environ) == stated
+
+
+@pytest.mark.parametrize("text", ["128k", "-1", "0", "1e5", "12.5", "none", "²", "9" * 40])
+def test_a_bad_value_in_the_environment_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ConfigError, match="LLM_CONTEXT_SIZE must be a positive number of tokens"):
+        from_environment({"LLM_CONTEXT_SIZE": text})

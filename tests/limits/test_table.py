@@ -3,7 +3,8 @@
 import pytest
 
 from trimtab.limits.refresh import write
-from trimtab.limits.table import Entry, Table
+from trimtab.limits.settings import Prices
+from trimtab.limits.table import Entry, Found, Table
 
 BUNDLED = Table.load()
 SMALL = Table(
@@ -88,6 +89,15 @@ def test_of_several_entries_one_is_chosen_and_only_the_makers_is_its_own(name: s
     assert found is not None
     assert found.entry.name == entry
     assert found.own is own or not found.how
+
+
+def test_an_entry_is_a_claim_with_prices_only_where_they_are_its_own() -> None:
+    entry = Entry("acme/m", 8_000, input=2.0, output=4.0)
+    own = Found(entry, "").claim()
+    assert (own.prices, own.trusted, own.detail) == (Prices(2.0, 4.0), True, "acme/m")
+    other = Found(entry, "provider's entry", own=False).claim()
+    assert (other.prices, other.trusted, other.detail) == (None, False, "acme/m via provider's entry")
+    assert Found(Entry("m", 8_000), "").claim().prices is None
 
 
 def test_origin_and_date_are_known() -> None:

@@ -1,15 +1,15 @@
-"""How far a model's token counts are from our estimates: one running factor, a pure function of what was seen.
+"""The factor of one (upstream, model): tokens the upstream counts, divided by tokens we estimate. Pure.
 
-Each response gives a pair (estimated, actual). What matters most is whether the pairs come from one
-conversation that grows or from many at once:
+Each answer gives a pair (estimated, counted). What matters most is whether the pairs come from one growing
+conversation or from many at once:
 
-- *Coherent*: neighbouring ratios are close. The latest ratio says most about the next request; follow it.
-- *Mixed*: neighbours differ as much as strangers. No single factor is right; following would move every
-  conversation's plan at every request. Take a high quantile of the recent ratios and hold on to it.
+- *Coherent*: neighbouring ratios are close. The latest ratio predicts the next request best; follow it.
+- *Mixed*: neighbouring ratios differ. No single factor is right, and following would move every conversation's plan
+  at every request. Use a high quantile of the recent ratios, and hold it.
 
-The factor that is *applied* is a power of GRID and moves only when the target leaves a band around it: up at
-once (an estimate too low gets requests refused), down when it is clearly too high. Between moves plans stand
-still, and two replicas that saw nearly the same apply exactly the same number. Steps are 2.5 %, not 5: with a
+The factor that is *applied* is a power of GRID. It moves only when the target leaves a band around it: up at once (an
+estimate that is too low gets requests refused), down when it is clearly too high. Between two moves plans do not
+change, and replicas that saw nearly the same pairs apply exactly the same factor. Steps are 2.5 %, not 5 %: with a
 margin they keep the same median error with a quarter of the refusals (docs/calibration.md).
 """
 
@@ -22,26 +22,26 @@ import msgspec
 
 GRID = 1.025
 _STEP = math.log(GRID)
-LEAST_FACTOR, MOST_FACTOR = 0.5, 4.0  # what is applied; a quarter or eight times is no tokenizer
-LEAST_RATIO, MOST_RATIO = 0.2, 10.0  # what is believed at all
-LEAST_TOKENS = 64  # a request so small that the chat template is most of it
-MOST_TOKENS = 100_000_000
+LEAST_FACTOR, MOST_FACTOR = 0.5, 4.0  # the range that is applied; real tokenizers stay well inside it
+LEAST_RATIO, MOST_RATIO = 0.2, 10.0  # a ratio out of this range is not believed
+LEAST_TOKENS = 64  # estimated; of a smaller request the chat template is the larger part
+MOST_TOKENS = 100_000_000  # a larger count is not believed
 SMALL = 8  # a request below an eighth of the largest recent one says little about those near the window
 
-WINDOW = 48  # pairs kept
+WINDOW = 48  # recent pairs that are kept
 SETTLED = 5  # pairs after which a factor counts as known
-MARGIN = 0.015  # log, added before rounding up: too low costs a refusal, too high a little room
-FOLLOW = 0.8  # weight of a newest ratio that is lower, while coherent; a higher one counts in full
-COHERENT = 0.03  # three of four steps between neighbouring log ratios are no larger,
-NEIGHBOURS = 16  # of the last so many;
-TELLING = 10  # with fewer steps than this a conversation is taken for one
-CALM_AGAIN = 8  # or none of the last few is
+MARGIN = 0.015  # log, added before rounding up: too low costs a refusal, too high costs a little room
+FOLLOW = 0.8  # while coherent: the weight of a newest ratio that is lower; a higher one counts in full
+COHERENT = 0.03  # coherent: three of four steps between neighbouring log ratios are at most this,
+NEIGHBOURS = 16  # among the last 16 steps,
+CALM_AGAIN = 8  # or all of the last 8 are,
+TELLING = 10  # or there are at most 10 steps yet
 QUANTILE = 0.75  # of the recent ratios, while mixed
-DOUBTFUL = 0.3  # a jump of the log ratio by more must be seen twice
+DOUBTFUL = 0.3  # a larger jump of the log ratio must be seen twice
 
 
 class Band(msgspec.Struct, frozen=True):
-    """How far (log) the target may lie above or below the applied factor, and for how many pairs below."""
+    """How far (log) the target may lie above or below the applied factor, and for how many pairs it may lie below."""
 
     above: float
     below: float
@@ -52,17 +52,16 @@ CALM = Band(above=0.01, below=0.04, patience=1)
 MIXED = Band(above=0.05, below=0.08, patience=8)
 
 
-class Calibration(msgspec.Struct, frozen=True):
-    """The state of one (upstream, model). `seen`: (log ratio, estimated tokens), the newest last; `step`: the
-    applied factor is GRID to this power; `moves` counts its moves; `above_for` the pairs it was too high."""
+class FactorState(msgspec.Struct, frozen=True):
+    """What was seen of one (upstream, model), and the factor that is applied. JSON of it is shared by replicas."""
 
-    seen: tuple[tuple[float, int], ...]
-    follow: float
-    step: int
-    count: int = 1
-    moves: int = 0
-    above_for: int = 0
-    doubt: float | None = None
+    seen: tuple[tuple[float, int], ...]  # (log ratio, estimated tokens), the newest last
+    follow: float  # log: the target while coherent
+    step: int  # the applied factor is GRID to this power
+    count: int = 1  # pairs seen
+    moves: int = 0  # how often the factor moved
+    above_for: int = 0  # pairs in a row for which the factor was too high
+    doubt: float | None = None  # a log ratio so far off that it must be seen twice
 
     @property
     def factor(self) -> float:
@@ -71,11 +70,12 @@ class Calibration(msgspec.Struct, frozen=True):
 
     @property
     def settled(self) -> bool:
+        """True when enough pairs were seen to call the factor known."""
         return self.count >= SETTLED
 
     @property
     def coherent(self) -> bool:
-        """Do the pairs look like one conversation that grows?"""
+        """True when the pairs look like one growing conversation."""
         return _coherent(self.seen)
 
     @property
@@ -85,32 +85,32 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def believed(estimated: int, actual: object) -> int | None:
-    """`actual` where the pair can be learned from, else None: usage may be missing, zero, negative, no number,
-    or absurd."""
+    """`actual`, an upstream's count, where it can be learned from; None where it is missing, not a whole number, not
+    positive, or absurd. `estimated` are tokens, without factor."""
     if isinstance(actual, bool) or not isinstance(actual, int) or not 0 < actual <= MOST_TOKENS:
         return None
     return actual if estimated > 0 and LEAST_RATIO <= actual / estimated <= MOST_RATIO else None
 
 
-def observe(state: Calibration | None, estimated: int, actual: int, *, refused: bool = False) -> Calibration | None:
-    """The state after one more believed pair, in tokens; the same state where the pair says too little.
-    `refused`: the upstream counted the request and found it too long, so the estimate was too low where it
-    mattered, and the factor goes up to what was counted whatever else was seen."""
+def observe(state: FactorState | None, estimated: int, actual: int, *, refused: bool = False) -> FactorState | None:
+    """The state after one more believed pair, in tokens; the same state where the request is too small to say much.
+    `refused`: the upstream counted the request and refused it as too long. The estimate was too low where it matters,
+    so the factor goes up to the counted ratio in any case."""
     if estimated < LEAST_TOKENS or (state is not None and estimated * SMALL < state.largest):
         return state
     ratio = math.log(actual / estimated)
     if state is None:
-        return Calibration(((ratio, estimated),), ratio, _step(ratio + MARGIN))
+        return FactorState(((ratio, estimated),), ratio, _step(ratio + MARGIN))
     jump = ratio - state.follow
     if state.settled and abs(jump) > DOUBTFUL and not _confirms(ratio, state.doubt):
         return msgspec.structs.replace(state, doubt=ratio)
     seen = (*state.seen, (ratio, estimated))[-WINDOW:]
     follow = ratio if jump > 0 or state.doubt is not None else state.follow + FOLLOW * jump
-    heard = msgspec.structs.replace(state, seen=seen, follow=follow, count=state.count + 1, doubt=None)
-    return _moved(heard, ratio + MARGIN) if refused and ratio > state.step * _STEP else _applied(heard)
+    fed = msgspec.structs.replace(state, seen=seen, follow=follow, count=state.count + 1, doubt=None)
+    return _moved(fed, ratio + MARGIN) if refused and ratio > state.step * _STEP else _applied(fed)
 
 
-def _applied(state: Calibration) -> Calibration:
+def _applied(state: FactorState) -> FactorState:
     """The state with its factor moved, if the target has left the band."""
     coherent = state.coherent
     band = CALM if coherent else MIXED
@@ -126,7 +126,7 @@ def _applied(state: Calibration) -> Calibration:
     return msgspec.structs.replace(state, above_for=waited)
 
 
-def _moved(state: Calibration, target: float) -> Calibration:
+def _moved(state: FactorState, target: float) -> FactorState:
     step = _step(target)
     return msgspec.structs.replace(state, step=step, moves=state.moves + (step != state.step), above_for=0)
 
@@ -139,7 +139,7 @@ def _coherent(seen: tuple[tuple[float, int], ...]) -> bool:
 
 
 def _steps(seen: tuple[tuple[float, int], ...]) -> list[float]:
-    """How far neighbouring log ratios are apart."""
+    """The distances between neighbouring log ratios."""
     ratios = [ratio for ratio, _ in seen]
     return [abs(after - before) for before, after in pairwise(ratios)]
 
@@ -154,6 +154,6 @@ def _confirms(ratio: float, doubt: float | None) -> bool:
 
 
 def _step(target: float) -> int:
-    """The first step of the grid at or above `target` (log), within the clamps: rounding up is the safety."""
+    """The first step of the grid at or above `target` (log), within the applied range. Rounding up is the safety."""
     within = min(max(target, math.log(LEAST_FACTOR)), math.log(MOST_FACTOR))
     return math.ceil(within / _STEP - 1e-9)

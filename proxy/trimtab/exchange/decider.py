@@ -77,7 +77,7 @@ class Decider:
         request = shaping.request
         if not request.stream or request.usage_asked or upstream.name in self._untold:
             return False
-        return self._limits.asks_usage(upstream.name, request.model, shaping.plan.sent)
+        return self._limits.include_usage(upstream.name, request.model, shaping.plan.sent)
 
     def ask_no_usage(self, upstream: UpstreamSettings) -> None:
         """The upstream refused a stream for being asked, and took it without: it is not asked again."""

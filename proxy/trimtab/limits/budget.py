@@ -1,10 +1,10 @@
-"""How many input tokens a request may have, and when its `max_tokens` is lowered instead.
+"""The budget: how many input tokens a request may have, and when its `max_tokens` is lowered instead.
 
-`usable = min(context_size - reserved, max_input, budget)`. The reserve is the request's own `max_tokens`
-rounded up to a power of two, so that small changes between steps do not move the plan, and at most the
-model's own output cap. It never takes more than half of the window: tables say "output 262,134 of 262,144",
-and requests ask for 20,000 tokens of an 8K model; what to do about that the upstream decides. The floor
-keeps small windows usable; an operator's `budget` is honoured down to what was written.
+`usable = min(context_size - reserved, max_input_tokens, budget)`. The reserve is the request's own `max_tokens`,
+rounded up to a power of two so that small changes between requests do not move the plan, and at most the model's
+output cap. It is never more than half of the window: tables list "output 262,134 of 262,144", and clients request
+20,000 tokens of an 8K model; the upstream decides about those. The floor keeps small windows usable; the operator's
+`budget` may go below it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import msgspec
 
 from trimtab.limits.limit import Limit
 
-FLOOR = 4_000  # tokens of input that are usable at least,
-FLOOR_SHARE = 0.9  # but never more than this share of the window
-LOWEST_OUTPUT = 1_024  # an answer cut at fewer tokens is worse than an older result cleared,
-LOWEST_SHARE = 16  # in a small window a sixteenth of it, of a small request half of what it asked for
-_MARGIN_SHARE = 50  # 2 % of the input: the precision of a calibrated estimate
-_MARGIN_LEAST = 64
+FLOOR = 4_000  # tokens that are always usable for the input,
+FLOOR_SHARE = 0.9  # but at most this share of the window
+LOWEST_OUTPUT = 1_024  # tokens; an answer cut below this is worse than clearing an older result.
+LOWEST_SHARE = 16  # In a small window: a sixteenth of it. For a small `max_tokens`: half of it
+_MARGIN_SHARE = 50  # a fiftieth (2 %) of the input: the precision of a calibrated estimate
+_MARGIN_LEAST = 64  # tokens
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """Tokens: `usable` for the input, `reserved` for the output, of a window of `context_size`."""
+    """In tokens: `usable` for the input and `reserved` for the output, of a window of `context_size`."""
 
     usable: int
     reserved: int
@@ -30,9 +30,9 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
-    """The budget of a request that asks for `max_tokens` of output (None: it does not say).
+    """The budget of a request for `max_tokens` of output; None where the request does not name it.
 
-    `max_tokens` is the larger of `max_tokens` and `max_completion_tokens` where both are present."""
+    Where both `max_tokens` and `max_completion_tokens` are present, pass the larger one."""
     reserved = _reserve(limit, max_tokens)
     floor = min(FLOOR, int(FLOOR_SHARE * limit.context_size))
     room = max(limit.context_size - reserved, floor, 1)
@@ -40,14 +40,15 @@ def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
 
 
 def widest(limit: Limit, max_tokens: int | None = None) -> Budget:
-    """The budget that leaves the output no more than is worth having: for a request that would be refused otherwise."""
+    """The largest budget, with only the smallest useful output reserved: for a request that would be refused
+    otherwise."""
     lowest = _lowest(limit, max_tokens if max_tokens and max_tokens > 0 else limit.max_output_tokens)
     reserved = min(lowest, limit.context_size // 2)
     return Budget(max(1, _capped(limit, limit.context_size - reserved)), reserved, limit.context_size)
 
 
 def _capped(limit: Limit, room: int) -> int:
-    """No more than the model's input and the operator's budget."""
+    """`room`, at most the model's input cap and the operator's budget."""
     for cap in (limit.max_input_tokens, limit.budget):
         if cap is not None and cap < room:
             room = cap
@@ -62,17 +63,16 @@ def _reserve(limit: Limit, max_tokens: int | None) -> int:
 
 
 def next_power_of_two(n: int) -> int:
-    """The least power of two that is at least `n`; 1 for anything below."""
+    """The smallest power of two that is at least `n`; 1 for `n` below 1."""
     return 1 << max(0, n - 1).bit_length()
 
 
 def lowered_max_tokens(limit: Limit, max_tokens: int | None, input_tokens: int) -> int | None:
-    """The `max_tokens` to send instead, or None to leave it as it is.
+    """The `max_tokens` to send instead, or None to leave it unchanged.
 
-    Lowered where the input (`input_tokens`, as estimated after shaping) fits the window and input plus output
-    does not. Left alone: where enough is free; where it alone fills the window (the upstream's own answer is
-    clearer than ours); where what is left is too little for an answer (compact instead); and where the window
-    is a guess.
+    Lowered where the input (`input_tokens`, estimated after shaping) fits the window and input plus output does not.
+    Unchanged where both fit; where it alone fills the window (the upstream's own error is clearer than ours); where
+    too little remains for an answer (compact instead); and where the window is a guess.
     """
     if max_tokens is None or not limit.trusted or max_tokens >= limit.context_size:
         return None

@@ -1,91 +1,142 @@
-"""The learned limits of every (upstream, model), each for a time, beside the largest prompt it has taken."""
+"""Lessons: limits learned from overflows. What an upstream serves beats what is written about it.
+
+A lesson belongs to one (upstream, model), only lowers its limit, and expires. A reported number is believed when it
+is at least LEAST, below the limit known so far, and not below a prompt that the upstream has accepted; a larger
+prompt that is accepted later disproves the lesson. Only a number in an explicit refusal teaches: a stream that was
+cut near the window does not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
+from cachetools import LRUCache
 
 from trimtab.limits.events import Event, Notify
-from trimtab.limits.learned import Learned, both, disproved, learn
 from trimtab.limits.limit import Limit
 
-T = TypeVar("T")
+LEAST = 256  # tokens; one server reported "maximum context length is 3 tokens"
 
-_MOST = 4_096  # pairs held: names come from clients
+_MOST_PAIRS = 4_096  # (upstream, model) pairs that are remembered: the names come from clients
+
+_Pair = tuple[str, str]
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    learned: Learned
+class Lesson(msgspec.Struct, frozen=True):
+    """The largest window, and the largest input, that an upstream reported, in tokens; None where it did not."""
+
+    window: int | None = None
+    input: int | None = None
+
+
+def lesson_of(limit: Limit, accepted: int, reported: int) -> Lesson | None:
+    """What a refusal that names `reported` tokens teaches about a model with `limit`, or None.
+
+    `accepted` is the largest prompt the upstream has accepted, in tokens. A number that equals the window less the
+    output cap is a cap on the input, not a smaller window.
+    """
+    if reported < LEAST or reported < accepted:
+        return None
+    if reported in (limit.max_input_tokens, limit.context_size - limit.max_output_tokens):
+        known = limit.max_input_tokens or limit.context_size
+        return Lesson(input=reported) if reported < known else None
+    return Lesson(window=reported) if reported < limit.context_size else None
+
+
+def lowest(one: Lesson, other: Lesson) -> Lesson:
+    """The lower window and the lower input of two lessons."""
+    return Lesson(_least(one.window, other.window), _least(one.input, other.input))
+
+
+def disproved(lesson: Lesson, accepted: int) -> bool:
+    """True when the upstream has accepted a prompt of `accepted` tokens that is larger than the lesson allows."""
+    least = _least(lesson.window, lesson.input)
+    return least is not None and accepted > least
+
+
+def lowered(limit: Limit, lesson: Lesson) -> Limit:
+    """`limit` with the lesson applied; the same object where the lesson is not lower."""
+    window = _least(limit.context_size, lesson.window) or limit.context_size
+    most = _least(limit.max_input_tokens, lesson.input)
+    if most is not None and most >= window:
+        most = None
+    if (window, most) == (limit.context_size, limit.max_input_tokens):
+        return limit
+    return msgspec.structs.replace(
+        limit,
+        context_size=window,
+        max_output_tokens=min(limit.max_output_tokens, window),
+        max_input_tokens=most,
+        source="learned",
+        detail=f"from an overflow; {limit.source} {limit.context_size} ({limit.detail})",
+        trusted=True,
+    )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((n for n in (one, other) if n is not None), default=None)
+
+
+class _Held(msgspec.Struct, frozen=True):
+    lesson: Lesson
     until: float  # clock seconds
 
 
 class Lessons:
-    """What refusals taught, by (upstream, model)."""
+    """The lessons of every (upstream, model), each for `ttl_s` seconds, and the largest prompt each has accepted."""
 
     def __init__(self, *, ttl_s: float, clock: Callable[[], float], notify: Notify) -> None:
         self.ttl_s = ttl_s
         self._clock, self._notify = clock, notify
-        self._kept: dict[tuple[str, str], _Kept] = {}
-        self._taken: dict[tuple[str, str], int] = {}
+        self._held: LRUCache[_Pair, _Held] = LRUCache(_MOST_PAIRS)
+        self._accepted: LRUCache[_Pair, int] = LRUCache(_MOST_PAIRS)
 
-    def of(self, upstream: str, model: str) -> Learned | None:
-        """What is learned and still holds. Quick: it runs on every request."""
-        kept = self._kept.get((upstream, model)) if self._kept else None
-        return kept.learned if kept and self._clock() < kept.until else None
+    def of(self, upstream: str, model: str) -> Lesson | None:
+        """The lesson in force, or None. Quick: it runs on every request."""
+        held = self._held.get((upstream, model))
+        return held.lesson if held and self._clock() < held.until else None
 
-    def learn(self, upstream: str, model: str, limit: Limit, reported: int, input_only: bool) -> bool:
-        """Learn that `reported` tokens are the most; `limit` is what is believed now. Gives whether that is
-        lower. A contradiction with what an operator wrote is told apart: someone should look."""
-        taken = self._taken.get((upstream, model), 0)
-        lesson = learn(limit, taken, reported, input_only=input_only)
+    def learn(self, upstream: str, model: str, limit: Limit, reported: int) -> bool:
+        """Learn from a refusal that names `reported` tokens; `limit` is the one known so far. True when it is lower
+        now. A contradiction with what an operator wrote is an event of its own."""
+        lesson = lesson_of(limit, self._accepted.get((upstream, model), 0), reported)
         if lesson is None:
-            self._notify(Event("learned_ignored", upstream, model, f"{reported} of {limit.context_size}"))
+            self._notify(Event("learned_ignored", upstream, model))
             return False
         self._keep(upstream, model, lesson)
         written = limit.source in ("configured", "environment")
-        detail = f"{limit.source} {limit.context_size}, the upstream takes {reported}"
-        self._notify(Event("learned_contradicts" if written else "learned", upstream, model, detail))
+        self._notify(Event("learned_contradicts" if written else "learned", upstream, model))
         return True
 
-    def taken(self, upstream: str, model: str, tokens: int) -> bool:
-        """The upstream has taken a prompt of `tokens`. Gives whether a learned limit was disproved by it."""
+    def note_accepted(self, upstream: str, model: str, tokens: int) -> bool:
+        """Remember that the upstream accepted a prompt of `tokens`. True when that disproves a lesson."""
         pair = (upstream, model)
-        if tokens > self._taken.get(pair, 0):
-            _bounded(self._taken, pair)
-            self._taken[pair] = tokens
-        learned = self.of(upstream, model)
-        if learned is None or not disproved(learned, tokens):
+        if tokens > self._accepted.get(pair, 0):
+            self._accepted[pair] = tokens
+        lesson = self.of(upstream, model)
+        if lesson is None or not disproved(lesson, tokens):
             return False
-        del self._kept[pair]
-        self._notify(Event("learned_disproved", upstream, model, f"took {tokens}"))
+        del self._held[pair]
+        self._notify(Event("learned_disproved", upstream, model))
         return True
 
     def dump(self, upstream: str, model: str) -> bytes:
-        """What other replicas need to know of a pair; an empty lesson where there is none."""
-        return msgspec.json.encode(self.of(upstream, model) or Learned())
+        """The pair's lesson for other replicas; an empty lesson where there is none."""
+        return msgspec.json.encode(self.of(upstream, model) or Lesson())
 
     def merge(self, upstream: str, model: str, shared: bytes) -> None:
-        """Take over what a replica learned, unless this one has seen it disproved."""
+        """Take over another replica's lesson, unless this replica has seen it disproved. What is not a lesson is
+        ignored."""
         try:
-            theirs = msgspec.json.decode(shared, type=Learned)
+            theirs = msgspec.json.decode(shared, type=Lesson)
         except msgspec.DecodeError:
             return
-        if theirs != Learned() and not disproved(theirs, self._taken.get((upstream, model), 0)):
+        if theirs != Lesson() and not disproved(theirs, self._accepted.get((upstream, model), 0)):
             self._keep(upstream, model, theirs)
 
-    def _keep(self, upstream: str, model: str, lesson: Learned) -> None:
-        pair = (upstream, model)
+    def _keep(self, upstream: str, model: str, lesson: Lesson) -> None:
         before = self.of(upstream, model)
-        merged = both(before, lesson) if before else lesson
-        if merged == before:
-            return  # heard again from the store: its time is not prolonged
-        _bounded(self._kept, pair)
-        self._kept[pair] = _Kept(merged, self._clock() + self.ttl_s)
-
-
-def _bounded(held: dict[tuple[str, str], T], pair: tuple[str, str]) -> None:
-    """Make room for `pair` by forgetting the one held longest."""
-    if len(held) >= _MOST and pair not in held:
-        del held[next(iter(held))]
+        merged = lowest(before, lesson) if before else lesson
+        if merged != before:  # the same lesson read again from the store does not last longer
+            self._held[upstream, model] = _Held(merged, self._clock() + self.ttl_s)

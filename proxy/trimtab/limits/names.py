@@ -1,10 +1,10 @@
-"""How a model's name resolves: the other names under which the same model may be known.
+"""The forms of a model's name: the other names under which the same model may be known.
 
 Clients write `openai/gpt-4o-2024-08-06`, `ft:gpt-4o-mini-2024-07-18:org::id`, `models/gemini-2.5-pro`,
-`qwen/qwen3-coder:free`, `claude-3-5-sonnet@20240620`. Each rule takes off one thing that names a route, a
-region, a date or a fine-tune and says so; what is left must then match a known name *whole*. Nothing here
-cuts a name at an arbitrary place: `gpt-4o-mini` never becomes `gpt-4o`, an unknown family stays unknown.
-A four-digit suffix is not a date for us: `mistral-large-2402` has a quarter of `mistral-large`'s window.
+`qwen/qwen3-coder:free`, `claude-3-5-sonnet@20240620`. Each rule removes one part that names a route, a region, a date
+or a fine-tune, and records it; what remains must match a known name *as a whole*. A name is never cut at an arbitrary
+place: `gpt-4o-mini` never becomes `gpt-4o`, an unknown family stays unknown. A four-digit suffix is not treated as a
+date: `mistral-large-2402` has a quarter of `mistral-large`'s window.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# Who serves or made a model; stands before the name, once or more. Gateways, clouds, then makers.
+# Who serves or made a model; one or more of these precede the name. Gateways, clouds, then makers.
 _PREFIXES = (
     r"models|openrouter|litellm|litellm_proxy|hosted_vllm|vllm|custom_openai|openai_like|portkey|"
     r"vercel_ai_gateway|github_copilot|github|huggingface|hf|hf\.co|lm_studio|lmstudio|ollama|"
@@ -25,14 +25,13 @@ _PREFIXES = (
     r"minimaxai|microsoft|nvidia|cohere|cohere_chat|coherelabs|amazon|amazon-nova|ai21|01-ai|"
     r"tencent|baidu|bytedance|inception|ibm-granite"
 )
-# Bedrock writes the maker before a dot.
+# Bedrock puts the maker before a dot.
 VENDORS = (
     "anthropic|meta|mistral|amazon|cohere|ai21|qwen|deepseek|openai|moonshotai|moonshot|xai|zai|minimax"
     "|nvidia|google|writer"
 )
 
-
-# (what was taken off, pattern, what is left). Lower case: names are compared without case.
+# (what the rule removes, pattern, what remains). In lower case: letter case does not matter.
 RULES: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (why, re.compile(pattern), left)
     for why, pattern, left in (
@@ -51,11 +50,11 @@ RULES: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("dot for hyphen", r"^(claude-.*\d)\.(\d.*)$", r"\1-\2"),
     )
 )
-_MOST_FORMS = 32  # a name out of ten thousand slashes must not cost more than this
+_MOST_FORMS = 32  # bounds the work for a name of ten thousand slashes
 
 
 def forms(name: str) -> Iterator[tuple[str, str]]:
-    """(form, what was taken off) of `name`, the name itself first, the fewest steps first; lower case.
+    """(form, what was removed) of `name` in lower case: the name itself first, then by the number of rules applied.
 
     "openai/gpt-4o-2024-08-06" gives, among others, ("gpt-4o", "prefix, dated suffix").
     """

@@ -1,9 +1,9 @@
-"""Making the bundled table: LiteLLM's `model_prices_and_context_window.json`, its trimmed form, or a table of
-our own, checked and written in our own form (see `table`).
+"""Making the model table from LiteLLM's `model_prices_and_context_window.json`, a shortened form of it, or another of
+our tables: checked, and written in the form that `table` reads.
 
-LiteLLM's `max_input_tokens` is the window for most models and the input cap for some: where input plus output
-is a window that OpenAI states (272,000 + 128,000 of 400,000; 922,000 + 128,000 of 1,050,000), it is a cap.
-Entries without a window (images, speech, embeddings without limits) are left out.
+LiteLLM's `max_input_tokens` is the window for most models and an input cap for some: where input plus output is a
+window that OpenAI states (272,000 + 128,000 = 400,000; 922,000 + 128,000 = 1,050,000), it is a cap. Entries without a
+window (images, speech, embeddings) are left out.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from trimtab.limits.table import Entry, Table
 
 LITELLM = "BerriAI/litellm model_prices_and_context_window.json"
 _WINDOWS = frozenset({400_000, 1_050_000})  # OpenAI's model pages, gpt-5 and later
-_LARGEST = 100_000_000  # tokens; beyond it a number is an error of the source
+_LARGEST = 100_000_000  # tokens; a larger number is an error of the source
 _CHAT = frozenset({None, "chat", "completion", "responses"})
+_PRICES = (  # our column, LiteLLM's price per token
+    ("input", "input_cost_per_token"),
+    ("output", "output_cost_per_token"),
+    ("cache_read", "cache_read_input_token_cost"),
+)
 
 
-def refresh_table(data: bytes, *, source: str | None = None, date: str | None = None) -> bytes:
-    """`data` as a table that `Table` reads.
-
-    `source` and `date` say where it comes from (a table that names its own keeps them; the default date is
-    today's). Raises ValueError with the reason when there is no model in it.
-    """
+def refresh_table(data: bytes) -> bytes:
+    """The bytes of a table that `Table` reads, made from `data`. Raises ValueError, with the reason, when `data` holds
+    no model. A source and a date in `data` are kept; otherwise the table is LiteLLM's of today."""
     if b'"models":{\n' in data:
         return _ours(data)
     try:
@@ -37,15 +39,16 @@ def refresh_table(data: bytes, *, source: str | None = None, date: str | None = 
     models = raw["models"] if isinstance(raw.get("models"), dict) else raw
     entries = [entry for name, fields in sorted(models.items()) if (entry := entry_of(name, fields))]
     head = {
-        "source": source or _text(raw, "source") or LITELLM,
+        "source": _text(raw, "source") or LITELLM,
         "licence": _text(raw, "licence") or "MIT",
-        "date": date or _text(raw, "date") or datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": _text(raw, "date") or datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     return write(head, entries)
 
 
 def entry_of(name: str, fields: object) -> Entry | None:
-    """One model in LiteLLM's form, or None when it has no window. Prices per token become per million."""
+    """The entry for one model in LiteLLM's form, or None when it has no window. Prices per token become prices per
+    million tokens."""
     if not isinstance(fields, dict) or fields.get("mode") not in _CHAT or name == "sample_spec":
         return None
     window = _tokens(fields.get("max_input_tokens")) or _tokens(fields.get("max_tokens"))
@@ -58,18 +61,11 @@ def entry_of(name: str, fields: object) -> Entry | None:
     return Entry(name, context, output, window if capped else None, *prices)
 
 
-_PRICES = (
-    ("input", "input_cost_per_token"),
-    ("output", "output_cost_per_token"),
-    ("cache_read", "cache_read_input_token_cost"),
-)
-
-
 def write(head: Mapping[str, str], entries: Iterable[Entry]) -> bytes:
-    """The table's bytes: a head, then one model a line. Raises ValueError when there are no entries."""
+    """The bytes of a table: a head, then one model a line. Raises ValueError without entries."""
     lines = [_line(entry) for entry in entries]
     if not lines:
-        raise ValueError("not a model table: no model with a window in it")
+        raise ValueError("not a model table: it has no model with a window")
     named = {**head, "columns": ["context_size", "max_output_tokens", "max_input_tokens", *dict(_PRICES)]}
     return msgspec.json.encode(named)[:-1] + b',\n"models":{\n' + b",\n".join(lines) + b"\n}}\n"
 
@@ -95,7 +91,7 @@ def _text(raw: Mapping[str, Any], key: str) -> str | None:
 
 
 def _tokens(value: object) -> int | None:
-    """A whole number of tokens in a sane range (LiteLLM has some as floats and strings), else None."""
+    """A plausible number of tokens (LiteLLM has some as floats and strings), else None."""
     try:
         number = int(float(value)) if isinstance(value, int | float | str) else 0
     except (ValueError, OverflowError):  # "unknown", NaN, infinity

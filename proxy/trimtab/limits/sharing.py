@@ -1,7 +1,7 @@
-"""Learned limits and factors between replicas, through a store, off the request path.
+"""Lessons and factors shared between replicas, through the store, in the background.
 
-Written when something moved; read when a pair is first asked for (waiting a short time) and again every
-SYNC_S in the background. The last writer wins: what is shared only ever differs by a step for some seconds.
+Written when a lesson or a factor changed; read when a pair is first asked for (that request waits a short time) and
+again every SYNC_S seconds. The last writer wins: replicas differ by one step, for some seconds.
 """
 
 from __future__ import annotations
@@ -9,35 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from trimtab.calibration.factors import Calibrations
+from cachetools import LRUCache
+
+from trimtab.calibration.factors import Factors
 from trimtab.limits.lessons import Lessons
 from trimtab.limits.store import Store, key_for
 
 SYNC_S = 30.0
 FACTOR_TTL_S = 7 * 86_400.0
-_MOST = 4_096
+_MOST_PAIRS = 4_096  # (upstream, model) pairs whose time of reading is kept: the names come from clients
 
-Pair = tuple[str, str]
+_Pair = tuple[str, str]
 
 
 class Sharing:
-    """Reads and writes the store, or does nothing where there is none."""
+    """Reads and writes the store; without a store it does nothing."""
 
-    def __init__(
-        self, store: Store | None, factors: Calibrations, lessons: Lessons, *, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, store: Store | None, factors: Factors, lessons: Lessons, *, clock: Callable[[], float]) -> None:
         self._store, self._factors, self._lessons, self._clock = store, factors, lessons, clock
-        self._due: dict[Pair, float] = {}
+        self._due: LRUCache[_Pair, float] = LRUCache(_MOST_PAIRS)  # clock seconds of the next reading
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def sync(self, upstream: str, model: str, wait_s: float) -> None:
-        """Look at the store if it is time; wait for it at most `wait_s`, and only the first time."""
+        """Read the store if that is due. Waits at most `wait_s` seconds, and only the first time."""
         pair = (upstream, model)
         due = self._due.get(pair)
         if self._store is None or (due is not None and self._clock() < due):
             return
-        if len(self._due) >= _MOST:
-            self._due.clear()
         self._due[pair] = self._clock() + SYNC_S
         task = self._start(self._read(self._store, upstream, model))
         if due is None:
@@ -50,13 +48,13 @@ class Sharing:
             self._start(self._store.set(key_for("factor", upstream, model), value, FACTOR_TTL_S))
 
     def share_lesson(self, upstream: str, model: str) -> None:
-        """Write a pair's learned limit, in the background; an empty one takes an earlier one back."""
+        """Write a pair's lesson, in the background; an empty one replaces a lesson that was disproved."""
         if self._store is not None:
             value = self._lessons.dump(upstream, model)
             self._start(self._store.set(key_for("learned", upstream, model), value, self._lessons.ttl_s))
 
     async def aclose(self) -> None:
-        """Let what is being written be written, for a moment."""
+        """Wait, at most a second, until everything is written."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.0)
         for task in self._tasks:

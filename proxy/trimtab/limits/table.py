@@ -1,10 +1,10 @@
-"""The bundled table: thousands of models, their limits and prices, as one block of bytes.
+"""The model table: limits and prices of thousands of models, as one block of bytes.
 
-The file is JSON with one model a line, `"name":[context_size, max_output, max_input, input, output,
-cache_read]`, and is never decoded as a whole: a lookup finds the name in the bytes (microseconds; the answers
-are kept by the caller) and decodes that one line. At rest it costs two copies of the file, half a megabyte,
-where dictionaries would take several. Names match whole; a name without its provider finds the entries of
-all providers, of which the maker's own counts, else the window most of them state.
+The file is JSON with one model a line, `"name":[context_size, max_output, max_input, input, output, cache_read]`. It
+is never decoded as a whole: a lookup finds the name in the bytes (0.1 to 1 ms; the caller keeps the answer) and
+decodes that line. In memory it takes two copies of the file, half a megabyte, where dictionaries would take several.
+A name matches only as a whole. A name without its provider finds the entries of all providers; the maker's own entry
+counts, else the window that most of them state.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from pathlib import Path
 
 import msgspec
 
+from trimtab.limits.limit import Claim
 from trimtab.limits.names import VENDORS, forms
+from trimtab.limits.settings import Prices
 from trimtab.resources import resource
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One model's line. Tokens; prices in USD per million tokens; None where the source has no figure."""
+    """One model, in tokens; prices are USD per million tokens; None where the source has no figure."""
 
     name: str
     context_size: int
@@ -34,12 +36,26 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """An entry and how the asked name led to it ("" when it is the very name). `own` is false when the entry
-    is some other provider's: its limits are a fair guess then, its prices not even that."""
+    """An entry, and how the name led to it ("" for an exact match). `own` is False for an entry of another provider:
+    its limits are a guess then, and its prices say nothing."""
 
     entry: Entry
     how: str
     own: bool = True
+
+    def claim(self) -> Claim:
+        """What the entry claims; prices only where `own`."""
+        entry = self.entry
+        prices = Prices(entry.input, entry.output, entry.cache_read)
+        return Claim(
+            source="bundled",
+            detail=f"{entry.name} via {self.how}" if self.how else entry.name,
+            context_size=entry.context_size,
+            max_output_tokens=entry.max_output_tokens,
+            max_input_tokens=entry.max_input_tokens,
+            trusted=self.own,
+            prices=prices if self.own and prices != Prices() else None,
+        )
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -60,7 +76,7 @@ class _Head(msgspec.Struct):
 _Numbers = tuple[int, int | None, int | None, float | None, float | None, float | None]
 _numbers = msgspec.json.Decoder(_Numbers)
 
-# Entries of the makers themselves: a bare name, or their own provider. Others may serve less, and ask more.
+# Entries of the makers themselves: a name without provider, or their own provider. Others may serve a smaller window.
 _OWN = re.compile(
     rf"^(?!(?:[\w-]+\.)?(?:{VENDORS})\.)[^/]+$"
     r"|^(?:xai|mistral|deepseek|gemini|moonshot|zai|dashscope|minimax|perplexity|cohere|meta_llama)/"
@@ -68,33 +84,35 @@ _OWN = re.compile(
 _AFTER = re.compile(rb'(-(?:20\d\d-\d\d-\d\d|20\d{6})|@20\d{6})?(?:-v\d+:\d+)?":')
 _BEFORE = re.compile(rb'(?:"|/|[/".](?:%s)\.)$' % VENDORS.encode())
 _BEFORE_BYTES = 16
-_LONGEST_NAME = 256  # characters; no model is called anything longer
+_LONGEST_NAME = 256  # characters; no real name is longer
 
 
 class Table:
-    """Reads a table's bytes. Raises ValueError when they are not a table (`refresh_table` makes one)."""
+    """A model table. Raises ValueError when `data` is not one (`refresh_table` makes one)."""
 
     def __init__(self, data: bytes) -> None:
         start = data.find(b'"models":{\n')
         if start < 0:
-            raise ValueError("not a model table: no models, one a line, in it")
+            raise ValueError("not a model table: it has no list of models")
         self._head = msgspec.json.decode(data[:start].rstrip().rstrip(b",") + b"}", type=_Head)
         self._lines = data[start + len(b'"models":{') :]
         self._lower = self._lines.lower()
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Table:
-        """The table at `path`, or the one that ships with the package."""
+        """The table at `path`, or the one in the package. Raises OSError when it cannot be read, ValueError when it
+        is not a table."""
         return cls(Path(path or resource("model_limits.json")).read_bytes())
 
     @cached_property
     def origin(self) -> Origin:
+        """Where the table comes from."""
         head = self._head
         return Origin(head.source, head.licence, head.date, self._lines.count(b'":['))
 
     def find(self, name: str, provider: str = "") -> Found | None:
-        """The entry for a model's name in any of its forms, or None. `provider` is the upstream's own name
-        and goes first: an upstream called `groq` answers with what Groq serves."""
+        """The entry for a model's name in one of its forms, or None. `provider` is the upstream's name and goes
+        first: for an upstream named `groq`, what Groq serves counts."""
         if not (name.isprintable() and 0 < len(name) <= _LONGEST_NAME):
             return None
         if provider and (entry := self._exact(f"{provider}/{name}".lower())):
@@ -119,8 +137,8 @@ class Table:
         return self._entry_at(at + 1) if at >= 0 else None
 
     def _elsewhere(self, name: str) -> tuple[Entry, str] | None:
-        """The entry to trust among those whose name is `name` after a provider; failing these, among those
-        that add a date and nothing else."""
+        """The entry to choose among those named `name` after a provider; without these, among those that add only
+        a date."""
         same: list[Entry] = []
         dated: list[Entry] = []
         for start, date in self._occurrences(msgspec.json.encode(name)[1:-1]):
@@ -130,7 +148,7 @@ class Table:
         return (_choose(dated), "dated entry") if dated else None
 
     def _occurrences(self, wanted: bytes) -> Iterator[tuple[int, bool]]:
-        """(start of the line, is there a date behind it) wherever `wanted` is a whole name in a key."""
+        """(start of the line, True when a date follows) wherever `wanted` is a whole name in a key."""
         at = self._lower.find(wanted)
         while at >= 0:
             end = _AFTER.match(self._lower, at + len(wanted))
@@ -148,7 +166,7 @@ def _entry(line: bytes) -> Entry:
 
 
 def _choose(entries: list[Entry]) -> Entry:
-    """The maker's own, else one with the window most providers state, the smaller of two as frequent."""
+    """The maker's own entry, else one with the window that most providers state, the smaller one of a tie."""
     own = [entry for entry in entries if _is_own(entry)] or entries
     count = Counter(entry.context_size for entry in own)
     return min(own, key=lambda entry: (-count[entry.context_size], entry.context_size, entry.name))

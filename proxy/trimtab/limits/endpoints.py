@@ -1,9 +1,9 @@
-"""What upstreams say of themselves, read: bytes in, claims out, nothing else.
+"""What the answer of each endpoint states about models: bytes in, claims out, no I/O.
 
-Servers state the same few facts under many names and at many depths, so a listing's entry is searched for
-known field names; the smallest window wins (OpenRouter states a model's 1,048,576 and, below `top_provider`,
-the 262,000 that are served). What a model was *trained* for (`n_ctx_train`) is not what is served and is not
-read. A number out of range is as good as none.
+Servers state the same few facts under many names and at many depths, so an entry of a listing is searched for known
+field names. The smallest window counts: OpenRouter lists a model's 1,048,576 and, below `top_provider`, the 262,000
+that are served. What a model was *trained* for (`n_ctx_train`) is not what is served, and is not read. A number out of
+range is ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from trimtab.limits.claims import Claim
+from trimtab.limits.limit import Claim
 
-LEAST, MOST = 256, 100_000_000  # tokens; the range in which a stated number is believed
+LEAST, MOST = 256, 100_000_000  # tokens; a number out of this range is not believed
 
 # Fields of a model's entry in a listing, at any depth of objects.
 WINDOW = (
@@ -32,15 +32,15 @@ INPUT = ("max_input_tokens", "max_prompt_tokens", "max_input_length", "inputToke
 OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
 _NOT_IN = frozenset({"pricing", "per_request_limits", "permission"})
 _DEEPEST = 4
-_LONGEST = 5_000  # entries of a listing that are read
+_MOST_ENTRIES = 5_000  # of a listing; the rest is not read
 
 
 class Nonsense(ValueError):
-    """An answer that is not what the endpoint gives: HTML, another shape, only impossible numbers."""
+    """The answer is not in the endpoint's format: HTML, or JSON of another shape."""
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What `models` lists: every name, and the claims of those that state one. `owners`: the `owned_by`s."""
+    """A listing of models: every name, the claims of the models that state a limit, and every `owned_by`."""
 
     names: frozenset[str] = frozenset()
     claims: Mapping[str, Claim] = {}
@@ -52,40 +52,40 @@ def listing(body: bytes, path: str = "models") -> Listing:
     raw = _object(body)
     entries = raw.get("data", raw.get("models"))
     if not isinstance(entries, list):
-        raise Nonsense("no list of models")
-    named = [(_name(entry), entry) for entry in entries[:_LONGEST] if isinstance(entry, dict)]
+        raise Nonsense("not a list of models")
+    named = [(_name(entry), entry) for entry in entries[:_MOST_ENTRIES] if isinstance(entry, dict)]
     found = {name: claim for name, entry in named if name and (claim := _claim(entry, path))}
     owners = frozenset(entry["owned_by"] for _, entry in named if isinstance(entry.get("owned_by"), str))
     return Listing(frozenset(name for name, _ in named if name), found, owners)
 
 
 def props(body: bytes) -> Claim | None:
-    """llama.cpp's `/props`. What counts is a slot's share: `n_ctx` there is one slot's already, a total at the
-    top is divided by `total_slots`. Raises Nonsense."""
+    """llama.cpp's `/props`. The window is one slot's: the nested `n_ctx` is that already, one at the top level is the
+    total and is divided by `total_slots`. Raises Nonsense."""
     raw = _object(body)
     slot = raw.get("default_generation_settings")
     window = tokens(slot.get("n_ctx")) if isinstance(slot, dict) else None
     if window is None and (total := tokens(raw.get("n_ctx"))):
         window = tokens(total // (_small(raw.get("total_slots")) or 1))
-    return _served("/props n_ctx", window) if window else None
+    return _window("/props n_ctx", window) if window else None
 
 
 def running(body: bytes) -> dict[str, Claim]:
-    """Ollama's `/api/ps`: the window each loaded model was loaded with. Raises Nonsense."""
+    """Ollama's `/api/ps`: the window that each loaded model was loaded with. Raises Nonsense."""
     return dict(listing(body, "/api/ps").claims)
 
 
 def shown(body: bytes) -> Claim | None:
-    """Ollama's `/api/show` of one model: `num_ctx` of its parameters, else the window it was made for, which
-    is an upper bound until the model is loaded and `/api/ps` tells. Raises Nonsense."""
+    """Ollama's `/api/show` of one model: `num_ctx` of its parameters, else the window it was trained for, which is an
+    upper bound until the model is loaded and listed in `/api/ps`. Raises Nonsense."""
     raw = _object(body)
     for line in str(raw.get("parameters") or "").splitlines():
         name, _, value = line.strip().partition(" ")
         if name == "num_ctx" and (window := tokens(value.strip())):
-            return _served("/api/show num_ctx", window)
+            return _window("/api/show num_ctx", window)
     info = raw.get("model_info")
-    made_for = [tokens(v) for k, v in info.items() if k.endswith(".context_length")] if isinstance(info, dict) else []
-    return next((_served("/api/show context_length", n) for n in made_for if n), None)
+    trained = [tokens(v) for k, v in info.items() if k.endswith(".context_length")] if isinstance(info, dict) else []
+    return next((_window("/api/show context_length", n) for n in trained if n), None)
 
 
 def info(body: bytes) -> Claim | None:
@@ -94,7 +94,7 @@ def info(body: bytes) -> Claim | None:
 
 
 def tokens(value: object) -> int | None:
-    """A stated number of tokens when it is one and in range, else None."""
+    """`value` when it is a number of tokens in range, else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST <= value <= MOST:
@@ -128,12 +128,12 @@ def _fields(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, obj
             yield field, value
 
 
-def _served(detail: str, window: int) -> Claim:
+def _window(detail: str, window: int) -> Claim:
     return Claim(source="discovered", detail=detail, context_size=window)
 
 
 def _name(entry: Mapping[str, Any]) -> str:
-    """The id; Gemini and Ollama write `name`, the former with `models/` before it."""
+    """The id, in lower case; Gemini and Ollama call it `name`, Gemini with `models/` before it."""
     name = entry.get("id") or entry.get("name") or entry.get("model")
     return name.lower().removeprefix("models/").removesuffix(":latest") if isinstance(name, str) else ""
 

@@ -1,4 +1,4 @@
-"""What upstreams say of themselves, in every form seen, and what is not believed."""
+"""What each endpoint states, in every form seen, and what is not believed."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.limits import served
+from trimtab.limits import endpoints
 
 LISTED = [
     # one entry of a listing: window, input cap, output
@@ -42,7 +42,7 @@ LISTED = [
 
 @pytest.mark.parametrize(("entry", "want"), LISTED)
 def test_an_entry_of_a_listing(entry: dict[str, object], want: tuple[int, int | None, int | None] | None) -> None:
-    listed = served.listing(json.dumps({"data": [{"id": "Org/Model", **entry}]}).encode())
+    listed = endpoints.listing(json.dumps({"data": [{"id": "Org/Model", **entry}]}).encode())
     claim = listed.claims.get("org/model")
     got = claim and (claim.context_size, claim.max_input_tokens, claim.max_output_tokens)
     assert got == want
@@ -51,7 +51,7 @@ def test_an_entry_of_a_listing(entry: dict[str, object], want: tuple[int, int | 
 
 def test_a_listing_says_who_owns_what_and_where_it_stands() -> None:
     body = {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}, {"id": 3}, "x", {"owned_by": "o"}]}
-    listed = served.listing(json.dumps(body).encode())
+    listed = endpoints.listing(json.dumps(body).encode())
     assert (listed.names, listed.owners) == ({"m"}, {"vllm", "o"})
     assert listed.claims["m"].detail == "models max_model_len"
 
@@ -68,13 +68,13 @@ PROPS = [
 
 @pytest.mark.parametrize(("body", "window"), PROPS)
 def test_llama_cpp_props(body: dict[str, object], window: int | None) -> None:
-    claim = served.props(json.dumps(body).encode())
+    claim = endpoints.props(json.dumps(body).encode())
     assert (claim and claim.context_size) == window
 
 
 def test_ollama_running_models() -> None:
     body = {"models": [{"name": "llama3.1:latest", "context_length": 8192}, {"name": "qwen3:8b"}]}
-    running = served.running(json.dumps(body).encode())
+    running = endpoints.running(json.dumps(body).encode())
     assert {name: claim.context_size for name, claim in running.items()} == {"llama3.1": 8_192}
 
 
@@ -88,24 +88,24 @@ SHOWN = [
 
 @pytest.mark.parametrize(("body", "window"), SHOWN)
 def test_ollama_show(body: dict[str, object], window: int | None) -> None:
-    claim = served.shown(json.dumps(body).encode())
+    claim = endpoints.shown(json.dumps(body).encode())
     assert (claim and claim.context_size) == window
 
 
 def test_tgi_info() -> None:
-    claim = served.info(b'{"model_id": "m", "max_input_tokens": 4095, "max_total_tokens": 4096}')
+    claim = endpoints.info(b'{"model_id": "m", "max_input_tokens": 4095, "max_total_tokens": 4096}')
     assert claim is not None
     assert (claim.context_size, claim.max_input_tokens) == (4_096, 4_095)
 
 
-READERS = [served.listing, served.props, served.running, served.shown, served.info]
+READERS = [endpoints.listing, endpoints.props, endpoints.running, endpoints.shown, endpoints.info]
 NOT_AN_ANSWER = [b"", b"<html>", b"[]", b"3", b"null", b'{"a":', b"\xff\xfe", b"[" * 100_000]
 
 
 @pytest.mark.parametrize("body", NOT_AN_ANSWER)
 def test_what_is_not_an_answer_is_nonsense(body: bytes) -> None:
     for read in READERS:
-        with pytest.raises(served.Nonsense):
+        with pytest.raises(endpoints.Nonsense):
             read(body)
 
 
@@ -114,7 +114,7 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from([*served.WINDOW, "data", "models", "id", "name", "model_info"]), inner, max_size=4
+            st.sampled_from([*endpoints.WINDOW, "data", "models", "id", "name", "model_info"]), inner, max_size=4
         )
     ),
     max_leaves=12,
@@ -126,9 +126,13 @@ def test_any_json_gives_a_claim_in_range_nothing_or_nonsense(value: object) -> N
     for read in READERS:
         try:
             got = read(json.dumps(value).encode())
-        except served.Nonsense:
+        except endpoints.Nonsense:
             continue
         claims = (
-            got.claims.values() if isinstance(got, served.Listing) else got.values() if isinstance(got, dict) else [got]
+            got.claims.values()
+            if isinstance(got, endpoints.Listing)
+            else got.values()
+            if isinstance(got, dict)
+            else [got]
         )
-        assert all(c is None or served.LEAST <= (c.context_size or 0) <= served.MOST for c in claims)
+        assert all(c is None or endpoints.LEAST <= (c.context_size or 0) <= endpoints.MOST for c in claims)
