@@ -1,11 +1,13 @@
 """Two replicas and one store."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from tests.support.clock import Clock
-from trimtab.limits import Limits, MemoryStore
+from trimtab.limits import Limits
+from trimtab.store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -17,9 +19,9 @@ async def nothing(upstream: str, path: str, body: bytes | None = None) -> bytes 
 class Stuck:
     """A store that never answers."""
 
-    async def get(self, key: str) -> bytes | None:
+    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         await asyncio.sleep(3600)
-        return None
+        return []
 
     async def set(self, key: str, value: bytes, ttl_s: float) -> None:
         await asyncio.sleep(3600)

@@ -1,4 +1,4 @@
-"""Two different things never have the same name."""
+"""Two different things never have the same key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.store.keys import PREFIX, fields_digest, lock_name, pause_name, summary_key
+from trimtab.store.keys import PREFIX, factor_key, fields_digest, lesson_key, lock_key, pause_key, summary_key
 
 SAME = {"tenant_id": b"t", "model": "m", "prompt_version": "p", "policy": "2000", "chain": b"c"}
 
@@ -24,9 +24,17 @@ def test_the_name_is_versioned_and_stable() -> None:
 
 def test_a_value_its_lock_and_its_pause_have_three_names() -> None:
     key = summary_key(**SAME)  # type: ignore[arg-type]
-    names = {key, lock_name(key), pause_name(key)}
+    names = {key, lock_key(key), pause_key(key)}
     assert len(names) == 3
     assert all(name.startswith(PREFIX) for name in names)
+
+
+def test_pairs_of_upstream_and_model_have_keys_of_their_own() -> None:
+    pairs = [("a", "bc"), ("ab", "c"), ("a", "\ud800")]
+    keys = {key(*pair) for key in (factor_key, lesson_key) for pair in pairs}
+    assert len(keys) == 6
+    assert all(key.startswith(PREFIX) for key in keys)
+    assert len(factor_key("u", "x" * 10**6)) < 80
 
 
 @given(st.lists(st.binary(max_size=20)), st.lists(st.binary(max_size=20)))

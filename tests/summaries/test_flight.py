@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from trimtab.store.keys import PREFIX, lock_name
+from trimtab.store.keys import PREFIX, lock_key
 from trimtab.store.memory import MemoryStore
 from trimtab.summaries.flight import Flights
 
@@ -53,9 +53,9 @@ async def test_the_lock_is_held_while_the_work_lasts_and_given_back_after() -> N
     flight = asyncio.create_task(Flights[str](store, lock_s=0.15).join(KEY, thing.make, thing.ready))
     for _ in range(4):
         await asyncio.sleep(0.1)
-        assert not await store.lock(lock_name(KEY), "another", 60)
+        assert not await store.lock(lock_key(KEY), "another", 60)
     await flight
-    assert await store.lock(lock_name(KEY), "another", 60)
+    assert await store.lock(lock_key(KEY), "another", 60)
 
 
 async def test_the_lock_is_given_back_when_the_making_fails() -> None:
@@ -66,12 +66,12 @@ async def test_the_lock_is_given_back_when_the_making_fails() -> None:
 
     with pytest.raises(ValueError, match="no"):
         await Flights[str](store).join(KEY, make, Made().ready)
-    assert await store.lock(lock_name(KEY), "another", 60)
+    assert await store.lock(lock_key(KEY), "another", 60)
 
 
 async def test_a_lock_nobody_renews_is_taken_over() -> None:
     store, thing = MemoryStore(), Made()
-    await store.lock(lock_name(KEY), "crashed", 0.2)
+    await store.lock(lock_key(KEY), "crashed", 0.2)
     landed = await Flights[str](store).join(KEY, thing.make, thing.ready, wait_s=2)
     assert landed is not None
     assert thing.count == 1
@@ -79,7 +79,7 @@ async def test_a_lock_nobody_renews_is_taken_over() -> None:
 
 async def test_what_another_replica_made_is_taken() -> None:
     store, thing = MemoryStore(), Made()
-    await store.lock(lock_name(KEY), "another", 60)
+    await store.lock(lock_key(KEY), "another", 60)
     flight = asyncio.create_task(Flights[str](store).join(KEY, thing.make, thing.ready))
     await asyncio.sleep(0.05)
     thing.there = "theirs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.store.keys import PREFIX, pause_name
+from trimtab.store.keys import PREFIX, pause_key
 from trimtab.store.memory import MemoryStore
 from trimtab.summaries.pauses import LONGEST_S, Pauses
 
@@ -51,7 +51,7 @@ async def test_after_a_long_quiet_it_begins_anew() -> None:
 @pytest.mark.parametrize("garbage", [b"", b"x", b"[1]", b'{"failures":1}', b"[1,1e300]", b"[-5,0]"])
 async def test_an_unreadable_record_is_none(garbage: bytes) -> None:
     store = MemoryStore()
-    await store.set(pause_name(KEY), garbage, 60)
+    await store.set(pause_key(KEY), garbage, 60)
     pauses = Pauses(store)
     assert not await pauses.holds(KEY)
     await pauses.failed(KEY)

@@ -12,7 +12,7 @@ import pytest
 from tests.summaries.models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
 from tests.support.valkey import Valkey
 from trimtab.errors import UpstreamError, UpstreamUnreachable
-from trimtab.store.keys import lock_name
+from trimtab.store.keys import lock_key
 from trimtab.store.memory import MemoryStore
 from trimtab.store.open import open_store
 from trimtab.store.protocol import Store
@@ -224,7 +224,7 @@ async def test_a_crashed_holder_blocks_for_no_longer_than_its_lock(
     summarizer = opened(Keeper(), store)
     wanted = want(messages, 1)
     key = summarizer._chain(wanted, messages, ALICE).key(1)
-    assert await store.lock(lock_name(key), "a holder that is gone", 0.4)
+    assert await store.lock(lock_key(key), "a holder that is gone", 0.4)
     start = time.monotonic()
     outcome = await summarizer.fetch(wanted, messages, ALICE)
     assert outcome.result == "miss"

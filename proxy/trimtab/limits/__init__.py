@@ -7,7 +7,6 @@ from trimtab.limits.limit import DEFAULT, Limit
 from trimtab.limits.limits import Limits
 from trimtab.limits.refresh import refresh_table
 from trimtab.limits.settings import LimitsSettings, ModelSettings, Prices, from_environment
-from trimtab.limits.store import MemoryStore, Store
 from trimtab.limits.table import Origin, Table
 
 __all__ = [
@@ -18,12 +17,10 @@ __all__ = [
     "Limit",
     "Limits",
     "LimitsSettings",
-    "MemoryStore",
     "ModelSettings",
     "Notify",
     "Origin",
     "Prices",
-    "Store",
     "Table",
     "from_environment",
     "lowered_max_tokens",

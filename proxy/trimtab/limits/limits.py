@@ -21,8 +21,8 @@ from trimtab.limits.lessons import Lessons, lowered
 from trimtab.limits.limit import Claim, Limit, claim_of, resolve
 from trimtab.limits.settings import LimitsSettings, ModelSettings, settings_for
 from trimtab.limits.sharing import Sharing
-from trimtab.limits.store import Store
 from trimtab.limits.table import Table
+from trimtab.store.protocol import Store
 
 _WRITTEN = ("configured", "environment")
 _MOST_PAIRS = 4_096  # (upstream, model) pairs whose limit is kept: the names come from clients

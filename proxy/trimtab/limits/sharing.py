@@ -13,7 +13,8 @@ from cachetools import LRUCache
 
 from trimtab.calibration.factors import Factors
 from trimtab.limits.lessons import Lessons
-from trimtab.limits.store import Store, key_for
+from trimtab.store.keys import factor_key, lesson_key
+from trimtab.store.protocol import Store
 
 SYNC_S = 30.0
 FACTOR_TTL_S = 7 * 86_400.0
@@ -45,13 +46,13 @@ class Sharing:
         """Write a pair's factor, in the background."""
         value = self._factors.dump(upstream, model)
         if self._store is not None and value is not None:
-            self._start(self._store.set(key_for("factor", upstream, model), value, FACTOR_TTL_S))
+            self._start(self._store.set(factor_key(upstream, model), value, FACTOR_TTL_S))
 
     def share_lesson(self, upstream: str, model: str) -> None:
         """Write a pair's lesson, in the background; an empty one replaces a lesson that was disproved."""
         if self._store is not None:
             value = self._lessons.dump(upstream, model)
-            self._start(self._store.set(key_for("learned", upstream, model), value, self._lessons.ttl_s))
+            self._start(self._store.set(lesson_key(upstream, model), value, self._lessons.ttl_s))
 
     async def aclose(self) -> None:
         """Wait, at most a second, until everything is written."""
@@ -61,10 +62,9 @@ class Sharing:
             task.cancel()
 
     async def _read(self, store: Store, upstream: str, model: str) -> None:
-        factor = await store.get(key_for("factor", upstream, model))
+        factor, lesson = await store.get_many((factor_key(upstream, model), lesson_key(upstream, model)))
         if factor:
             self._factors.merge(upstream, model, factor)
-        lesson = await store.get(key_for("learned", upstream, model))
         if lesson:
             self._lessons.merge(upstream, model, lesson)
 

@@ -1,7 +1,13 @@
-"""Names in the store. A name is a digest over everything that decides what the value says.
+"""The keys of everything in the store. No other module spells one.
 
-Every field goes in with its length before it, so no two lists of fields run together to the same bytes. The
-prefix carries a version: a newer format reads none of the older names, and those simply expire.
+    trimtab:v1:s:DIGEST     a summary, sealed
+    trimtab:v1:l:s:DIGEST   the lock of the replica that is making it
+    trimtab:v1:p:s:DIGEST   how long it is left alone after a failure
+    trimtab:v1:f:DIGEST     the factor of an upstream's model
+    trimtab:v1:m:DIGEST     the limit learned for it
+
+A digest covers everything that decides what the value means. `v1` is the version of all formats: a new version reads
+no old key, and old values expire.
 """
 
 from __future__ import annotations
@@ -13,7 +19,9 @@ PREFIX = f"trimtab:{VERSION}:"
 
 
 def fields_digest(*fields: bytes) -> bytes:
-    """SHA-256 (32 bytes) over the fields, each with its length as 8 bytes before it."""
+    """SHA-256 (32 bytes) over the fields, each with its length as 8 bytes before it: no two different lists of fields
+    give the same bytes.
+    """
     digest = hashlib.sha256()
     for field in fields:
         digest.update(len(field).to_bytes(8, "big"))
@@ -22,21 +30,35 @@ def fields_digest(*fields: bytes) -> bytes:
 
 
 def summary_key(tenant_id: bytes, model: str, prompt_version: str, policy: str, chain: bytes) -> str:
-    """The name of one summary.
+    """The key of one summary.
 
-    `chain` is the digest over all messages it stands for; `model` the one that writes it; `prompt_version`
-    covers the hint, the prompt's text and how messages are rendered; `policy` the settings that shape the
-    text.
+    `chain` is the digest over all messages that are summarized; `model` the one that writes; `prompt_version` covers
+    the hint, the prompt's text and how messages are rendered; `policy` the settings that shape the text.
     """
     fields = (tenant_id, model.encode(), prompt_version.encode(), policy.encode(), chain)
     return PREFIX + "s:" + fields_digest(*fields).hex()
 
 
-def lock_name(key: str) -> str:
-    """The lock of whoever makes the value of `key`."""
+def lock_key(key: str) -> str:
+    """The key of the lock that the maker of `key` holds."""
     return PREFIX + "l:" + key.removeprefix(PREFIX)
 
 
-def pause_name(key: str) -> str:
-    """The record that making the value of `key` failed."""
+def pause_key(key: str) -> str:
+    """The key of the record that making `key` failed."""
     return PREFIX + "p:" + key.removeprefix(PREFIX)
+
+
+def factor_key(upstream: str, model: str) -> str:
+    """The key of the factor of one model at one upstream."""
+    return PREFIX + "f:" + _pair_digest(upstream, model)
+
+
+def lesson_key(upstream: str, model: str) -> str:
+    """The key of the limit learned for one model at one upstream."""
+    return PREFIX + "m:" + _pair_digest(upstream, model)
+
+
+def _pair_digest(upstream: str, model: str) -> str:
+    """A digest, because clients choose model names, of any length and with lone surrogates."""
+    return fields_digest(upstream.encode("utf-8", "replace"), model.encode("utf-8", "replace")).hex()

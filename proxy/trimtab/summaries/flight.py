@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from trimtab.store.keys import lock_name
+from trimtab.store.keys import lock_key
 from trimtab.store.protocol import Store
 from trimtab.summaries.background import ended
 
@@ -63,7 +63,7 @@ class Flights(Generic[T]):
         await ended(list(self._tasks.values()), grace_s)
 
     def _start(self, key: str, make: Make[T], ready: Ready[T]) -> asyncio.Task[T]:
-        task = self._tasks[key] = asyncio.create_task(self._fly(lock_name(key), make, ready))
+        task = self._tasks[key] = asyncio.create_task(self._fly(lock_key(key), make, ready))
         task.add_done_callback(lambda _: self._tasks.pop(key, None))
         return task
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from trimtab.store.keys import pause_name
+from trimtab.store.keys import pause_key
 from trimtab.store.protocol import Store
 
 FIRST_S = 30.0
@@ -39,10 +39,10 @@ class Pauses:
         failures = min((await self._record(key)).failures, 30) + 1
         pause = min(FIRST_S * 2.0 ** (failures - 1), LONGEST_S)
         record = msgspec.json.encode(_Record(failures, self._clock() + pause))
-        await self._store.set(pause_name(key), record, 2 * pause)
+        await self._store.set(pause_key(key), record, 2 * pause)
 
     async def _record(self, key: str) -> _Record:
-        value = await self._store.get(pause_name(key))
+        value = await self._store.get(pause_key(key))
         try:
             return msgspec.json.decode(value or b"[0,0]", type=_Record)
         except msgspec.DecodeError:
