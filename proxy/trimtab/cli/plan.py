@@ -82,12 +82,13 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
     from msgspec import Raw
 
     from trimtab.wire.chat import Unreadable, decode
+    from trimtab.wire.media import BYTE_ORDER_MARK
 
     try:
         text = gzip.decompress(data) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as error:
         raise click.UsageError(f"FILE is gzipped and broken: {error}") from error
-    text = text.removeprefix(b"\xef\xbb\xbf").strip()
+    text = text.removeprefix(BYTE_ORDER_MARK).strip()
     try:
         request = decode(b'{"messages":' + text + b"}" if text.startswith(b"[") else text)
     except Unreadable as error:

@@ -28,13 +28,13 @@ from trimtab.upstream.output_field import output_field
 from trimtab.upstream.routing import route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.upstream.target import origin
+from trimtab.wire.media import JSON_HEADER
 from trimtab.wire.usage import usage_of
 
 CHAT = "/v1/chat/completions"
 _ANSWER_LIMIT = 4 << 20  # bytes of an answer to a call of our own
 _LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
-_JSON = (b"content-type", b"application/json")
 
 
 class Calls:
@@ -166,7 +166,7 @@ class Calls:
         self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes
     ) -> bytes | None:
         """The body of a 200, or None. Raises what the client raises."""
-        named = [_JSON] if body else []
+        named = [JSON_HEADER] if body else []
         if credential and not self._access.guarded:
             # One with a scheme came as `authorization`, one without as either of the others.
             names = (b"authorization",) if b" " in credential else (b"api-key", b"x-api-key")

@@ -38,6 +38,7 @@ from trimtab.upstream.roles import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire import problem
 from trimtab.wire.chat import Unreadable
+from trimtab.wire.media import JSON_HEADER
 
 PLAN = "/v1/context/plan"
 USAGE_FIELDS = (b"stream_options", b"include_usage")  # how a stream is asked for its usage
@@ -363,7 +364,7 @@ def _outcome_of(error: TrimtabError) -> Outcome:
 
 def _json_headers(body: bytes, request_id: str) -> Headers:
     return [
-        (b"content-type", b"application/json"),
+        JSON_HEADER,
         (b"content-length", str(len(body)).encode()),
         (b"x-request-id", request_id.encode("latin-1", "replace")),
     ]

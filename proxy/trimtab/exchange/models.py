@@ -18,6 +18,7 @@ from trimtab.exchange.incoming import Incoming
 from trimtab.upstream.routing import route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.chat import mend_surrogates
+from trimtab.wire.media import is_json
 
 LIST = "/v1/models"
 
@@ -36,8 +37,7 @@ class _Listing(msgspec.Struct):
 
 def may_name(incoming: Incoming) -> bool:
     """Whether the body may name a model in a way that is read here: JSON, by its type."""
-    kind = incoming.header(b"content-type").partition(";")[0].strip().lower()
-    return kind == "application/json" or kind.endswith("+json")
+    return is_json(incoming.header(b"content-type"))
 
 
 def named(incoming: Incoming, body: bytes) -> str | None:

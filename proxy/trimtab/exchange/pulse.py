@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from trimtab.exchange.incoming import Downstream
+from trimtab.wire.media import BYTE_ORDER_MARK
 
 KEEP_ALIVE = b": keep-alive\n\n"
 _BLANK = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_BOM = b"\xef\xbb\xbf"
 
 
 class Pulse:
@@ -34,7 +34,7 @@ class Pulse:
         if self.fresh:
             self.fresh = False
             # A byte order mark counts only at the very beginning; behind a comment it would spoil the first event.
-            chunk = chunk.removeprefix(_BOM) if self._spoke else chunk
+            chunk = chunk.removeprefix(BYTE_ORDER_MARK) if self._spoke else chunk
         if self._beat is not None:
             await self._beat
             self._beat = None

@@ -30,6 +30,7 @@ from trimtab.upstream.answer import Answer
 from trimtab.upstream.headers import to_client
 from trimtab.wire import problem, sse
 from trimtab.wire.encoding import Decoder, decode_body, decoder
+from trimtab.wire.media import EVENT_STREAM, JSON
 from trimtab.wire.usage import usage_of
 
 _STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
@@ -73,7 +74,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
         heavy = answer.status == 413 and found is None and not _asks_to_wait(text)
         body = raw if answer.complete else None
         return Verdict(answer, found, body, too_many_bytes=heavy, encoding=encoding)
-    if kind.startswith("text/event-stream") or (
+    if kind.startswith(EVENT_STREAM) or (
         not _plainly_none(fields, kind, encoding) and _EVENTS.match(await answer.read(_EVENTS_HEAD))
     ):
         beginning = _Beginning(answer, encoding, patience_s)
@@ -126,7 +127,7 @@ class _Beginning:
 def _plainly_none(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
     """Whether an answer is no stream under another label, as most say themselves: JSON of a given length. What is
     compressed is taken at its word."""
-    return bool(encoding) or (b"content-length" in fields and kind.startswith("application/json"))
+    return bool(encoding) or (b"content-length" in fields and kind.startswith(JSON))
 
 
 def _asks_to_wait(text: bytes) -> bool:

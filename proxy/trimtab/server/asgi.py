@@ -17,6 +17,7 @@ from trimtab.exchange.incoming import STOPPING, ClientGone, Headers, Incoming, f
 from trimtab.server.allocator import WORTHWHILE, give_back
 from trimtab.server.watch import Message, Receive, Watches
 from trimtab.wire.encoding import decode_body
+from trimtab.wire.media import parse_content_length
 
 Send = Callable[[Message], Awaitable[None]]
 Fields = Mapping[bytes, bytes]
@@ -78,7 +79,7 @@ class RequestBody:
         self._receive, self._load, self._max, self._pause_s = receive, load, max_bytes, pause_s
         self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
         length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
-        self._left = int(length) if length.isdigit() and len(length) < 19 else None
+        self._left = parse_content_length(length)
         self.held = 0
         self.complete = False
         self._waiting: asyncio.Task[Any] | None = None  # for the client's next message,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from trimtab.errors import InvalidRequest
 from trimtab.upstream.settings import UpstreamSettings
+from trimtab.wire.media import parse_content_length
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -150,8 +151,8 @@ def _length(pairs: Pairs, body_changed: bool) -> bytes | None:
     if body_changed or any(name == b"transfer-encoding" for name, _ in pairs):
         return None
     stated = {value for name, value in pairs if name == b"content-length"}
-    if len(stated) > 1 or not all(value.isdigit() for value in stated):
-        raise InvalidRequest("content-length is stated twice or is no number.")
+    if len(stated) > 1 or any(parse_content_length(value) is None for value in stated):
+        raise InvalidRequest("Invalid or duplicate Content-Length header.")
     return stated.pop() if stated else None
 
 

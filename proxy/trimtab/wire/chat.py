@@ -18,15 +18,13 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.errors import InvalidRequest
+from trimtab.wire.media import BYTE_ORDER_MARK
 from trimtab.wire.messages import Messages, Spans
 
 # An escaped high surrogate without its low half, or a low half alone: legal JSON, not legal Unicode.
 _LONE = re.compile(
     rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-
-
-_MARK = b"\xef\xbb\xbf"  # a byte order mark; RFC 8259 §8.1 lets a reader ignore it
 
 
 class Unreadable(Exception):
@@ -90,7 +88,7 @@ def decode(body: bytes, known: Spans | None = None) -> ChatRequest:
     except msgspec.ValidationError:
         head = _leniently(body)
     except (msgspec.DecodeError, RecursionError):
-        source = mend_surrogates(body.removeprefix(_MARK))
+        source = mend_surrogates(body.removeprefix(BYTE_ORDER_MARK))
         head = _leniently(source)
     return _request(body, source, head, Messages(source, head.messages))
 

@@ -14,6 +14,7 @@ import msgspec
 
 from trimtab.errors import Overloaded, TrimtabError, Unauthorized
 from trimtab.wire import sse
+from trimtab.wire.media import JSON_HEADER
 
 _RETRY_AFTER_S = 1  # a slot is free again after about one answer's first tokens
 
@@ -25,7 +26,7 @@ def envelope(error: TrimtabError, request_id: str | None = None) -> bytes:
 
 def headers(error: TrimtabError) -> list[tuple[bytes, bytes]]:
     """Headers that belong to the body: its type, and whether and when to come again."""
-    pairs = [(b"content-type", b"application/json")]
+    pairs = [JSON_HEADER]
     if error.status < 500 and not error.retry:
         pairs.append((b"x-should-retry", b"false"))
     if isinstance(error, Overloaded):

@@ -1,10 +1,10 @@
-"""Server-sent events as bytes: what is in a stream, without touching the stream.
+"""Server-sent events as bytes: reading a stream, and editing it event by event.
 
-`Tap` reads beside the path: chunks go in as they pass, the `data` of completed events comes out. `Editor` is
-in the path: it cuts the same chunks into frames, one event each, whose bytes joined are the bytes that went
-in, so that a whole event can be left out or put in while all others stay as they are. Both follow the WHATWG
-rules (LF, CRLF and bare CR; one optional space; several `data` lines joined; comments; a byte order mark)
-and give the same events however the input is cut. Nothing is decoded: an emoji may be split anywhere.
+`Tap` reads a stream that is relayed elsewhere: feed it the chunks, it returns the `data` of completed events. `Editor`
+cuts a stream into frames of one event each, whose bytes joined are the bytes that went in: one event can be removed or
+added while all others keep their bytes. Both follow the WHATWG rules (LF, CRLF and bare CR; one optional space; several
+`data` lines joined; comments; a byte order mark) and give the same events however the input is cut into chunks.
+Nothing is decoded, so a character may be split anywhere.
 """
 
 from __future__ import annotations
@@ -12,47 +12,48 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Bytes of one event held back while it is incomplete. The largest seen in practice are images in base64, of
-# a few megabytes; what is larger passes, but its content is not looked at.
+from trimtab.wire.media import BYTE_ORDER_MARK
+
+# Bytes held of an incomplete event. The largest seen in practice are images in base64, of a few megabytes; a larger
+# event passes without being read.
 EVENT_LIMIT = 8 * 1024 * 1024
 
 DONE = b"[DONE]"
 
-_BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # Atomic groups: CRLF is one line end, never CR and then LF.
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 
 
 class Frame(NamedTuple):
-    """One event as it came, or a piece of one too large to hold; `data` is None when it has none."""
+    """One event as it came, or a piece of one too large to hold. `data` is None for an event without data."""
 
     raw: bytes
     data: bytes | None
 
 
 class Editor:
-    """Cuts a stream into frames. An event is held until it is complete, at most `limit` bytes."""
+    """Cuts a stream into frames. An event is held until it is complete, up to `limit` bytes."""
 
-    __slots__ = ("_begun", "_held", "_limit", "_oversized")
+    __slots__ = ("_held", "_limit", "_oversized", "_started")
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._held = bytearray()
         self._limit = limit
         self._oversized = False
-        self._begun = False
+        self._started = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that this chunk completes, in order."""
-        if not self._held and len(chunk) <= self._limit and (whole := _usual(chunk)) is not None:
-            self._begun = True
+        if not self._held and len(chunk) <= self._limit and (whole := _whole_events(chunk)) is not None:
+            self._started = True
             return [Frame(event(data), data) for data in whole] if len(whole) > 1 else [Frame(chunk, whole[0])]
         searched = max(0, len(self._held) - 3)
         self._held += chunk
         return self._cut(searched)
 
     def flush(self) -> list[Frame]:
-        """What is left at the end of the stream: an event without its blank line counts as one."""
+        """The rest at the end of the stream: an event without its blank line counts as one."""
         rest, self._held = bytes(self._held), bytearray()
         return [self._frame(rest)] if rest else []
 
@@ -66,25 +67,25 @@ class Editor:
         if start:
             del self._held[:start]
         if len(self._held) > self._limit:
-            frames.append(self._let_go())
+            frames.append(self._pass_oversized())
         return frames
 
-    def _let_go(self) -> Frame:
-        """Pass on most of an event that is too large, keeping back the few bytes its end could begin with."""
+    def _pass_oversized(self) -> Frame:
+        """Give out most of an event that is too large, without the last bytes, in which its end may begin."""
         piece = Frame(bytes(self._held[:-3]), None)
         del self._held[:-3]
         self._oversized = True
         return piece
 
     def _frame(self, raw: bytes) -> Frame:
-        begun, self._begun = self._begun, True
+        started, self._started = self._started, True
         if self._oversized or len(raw) > self._limit:
             return Frame(raw, None)
-        return Frame(raw, data_of(raw if begun else raw.removeprefix(_BOM)))
+        return Frame(raw, data_of(raw if started else raw.removeprefix(BYTE_ORDER_MARK)))
 
 
 class Tap:
-    """Reads the `data` of a stream's events; only an event that is still incomplete is kept."""
+    """Reads the `data` of a stream's events; holds only an event that is still incomplete, up to `limit` bytes."""
 
     __slots__ = ("_editor",)
 
@@ -93,14 +94,14 @@ class Tap:
 
     @property
     def idle(self) -> bool:
-        """Whether no incomplete event is held: a chunk of whole events may then be left out of `feed`."""
+        """True while no incomplete event is held: a chunk of whole events may then be left out of `feed`."""
         return not self._editor._held
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The `data` of the events that this chunk completes."""
         editor = self._editor
-        if not editor._held and len(chunk) <= editor._limit and (whole := _usual(chunk)) is not None:
-            editor._begun = True
+        if not editor._held and len(chunk) <= editor._limit and (whole := _whole_events(chunk)) is not None:
+            editor._started = True
             return whole
         return [frame.data for frame in editor.feed(chunk) if frame.data is not None]
 
@@ -110,8 +111,8 @@ class Tap:
 
 
 def data_of(event: bytes) -> bytes | None:
-    """The `data` of one whole event: its data lines joined by LF, None if it has none (a comment, a ping)."""
-    if (whole := _usual(event)) is not None and len(whole) == 1:
+    """The `data` of one whole event, its data lines joined by LF; None for an event without data (a comment)."""
+    if (whole := _whole_events(event)) is not None and len(whole) == 1:
         return whole[0]
     lines = _LINE_END.split(event)
     values = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:") or line == b"data"]
@@ -119,19 +120,14 @@ def data_of(event: bytes) -> bytes | None:
 
 
 def event(data: bytes) -> bytes:
-    """An event with one line of data, which must hold no line end (JSON as it is encoded here has none)."""
+    """An event with one line of data. `data` must not contain a line end; JSON as it is encoded here has none."""
     return b"data: %b\n\n" % data
 
 
-def comment(text: bytes) -> bytes:
-    """A comment, which every client ignores."""
-    return b": %b\n\n" % text
+def _whole_events(chunk: bytes) -> list[bytes] | None:
+    """The data of a chunk of whole events with one `data: ` line each, as nearly all are; None for other chunks.
 
-
-def _usual(chunk: bytes) -> list[bytes] | None:
-    """The data of a chunk of whole events with one `data: ` line each, as nearly all are; else None.
-
-    Several are taken in one go only with LF, so that `event` gives their bytes back.
+    Several events are read at once only with LF line ends, because `event` writes those back.
     """
     if not chunk.startswith(b"data: "):
         return None
