@@ -1,4 +1,4 @@
-"""What an answer tells of itself, and what is not taken for it."""
+"""The usage an answer reports, and what is not taken for one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.wire.usage import NOTHING, Seen, Usage, observe, usage_of
+from trimtab.wire.usage import Usage, usage_of
 
 ANSWER = {"choices": [{"finish_reason": "stop", "message": {"content": "x"}}]}
 
@@ -44,48 +44,32 @@ def test_usage(reported: Any, expected: Usage | None) -> None:
     assert usage_of(json.dumps({**ANSWER, "usage": reported}).encode()) == expected
 
 
-SEEN: dict[str, tuple[str, Seen]] = {
-    "a chunk of text": ('{"choices":[{"delta":{"content":"x"},"finish_reason":null}],"usage":null}', NOTHING),
-    "the end": ('{"choices":[{"delta":{},"finish_reason":"stop"}]}', Seen(None, "stop")),
-    "the window ran out": (
-        '{"choices":[{"finish_reason":"model_context_window_exceeded"}],"usage":{"prompt_tokens":1}}',
-        Seen(Usage(1), "model_context_window_exceeded"),
-    ),
-    "one choice of two ended": (
-        '{"choices":[{"finish_reason":null},{"finish_reason":"length"}]}',
-        Seen(None, "length"),
-    ),
-    "usage without choices": ('{"usage":{"prompt_tokens":1}}', Seen(Usage(1))),
-    "usage with empty choices": ('{"choices":[],"usage":{"prompt_tokens":1}}', Seen(Usage(1))),
-    "usage with strange choices": ('{"choices":{"a":1},"usage":{"prompt_tokens":1}}', Seen(Usage(1))),
-    "usage with a strange reason": (
-        '{"choices":[{"finish_reason":7}],"usage":{"prompt_tokens":1}}',
-        Seen(Usage(1)),
-    ),
-    "Groq's place": ('{"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":1}}}', Seen(Usage(1))),
-    "an error in a success": ('{"choices":[],"error":{"code":502,"message":"busy"}}', Seen(error=True)),
-    "an error of text": ('{"error":"busy"}', Seen(error=True)),
-    "no error": ('{"error":null,"usage":{"prompt_tokens":1}}', Seen(Usage(1))),
-    "text that speaks of usage": ('{"choices":[{"message":{"content":"\\"usage\\": 7"}}]}', NOTHING),
-    "null": ("null", NOTHING),
-    "a list": ('[{"usage":{"prompt_tokens":1}}]', NOTHING),
-    "a string": ('"\\"usage\\""', NOTHING),
-    "done": ("[DONE]", NOTHING),
-    "cut off": ('{"usage":{"prompt_tokens":1', NOTHING),
-    "nothing": ("", NOTHING),
-    "too deep": ('{"usage":' + "[" * 100_000, NOTHING),
-    "spaces": ('{ "usage" : { "prompt_tokens" : 1 } }', Seen(Usage(1))),
+BODIES: dict[str, tuple[str, Usage | None]] = {
+    "a chunk of text": ('{"choices":[{"delta":{"content":"x"},"finish_reason":null}],"usage":null}', None),
+    "the end": ('{"choices":[{"delta":{},"finish_reason":"stop"}]}', None),
+    "without choices": ('{"usage":{"prompt_tokens":1}}', Usage(1)),
+    "with empty choices": ('{"choices":[],"usage":{"prompt_tokens":1}}', Usage(1)),
+    "with strange choices": ('{"choices":{"a":1},"usage":{"prompt_tokens":1}}', Usage(1)),
+    "Groq's field": ('{"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":1}}}', Usage(1)),
+    "beside an error": ('{"error":{"code":502},"usage":{"prompt_tokens":1}}', Usage(1)),
+    "text about usage": ('{"choices":[{"message":{"content":"\\"usage\\": 7"}}]}', None),
+    "null": ("null", None),
+    "a list": ('[{"usage":{"prompt_tokens":1}}]', None),
+    "a string": ('"\\"usage\\""', None),
+    "done": ("[DONE]", None),
+    "cut off": ('{"usage":{"prompt_tokens":1', None),
+    "nothing": ("", None),
+    "too deep": ('{"usage":{"x":' + "[" * 100_000, None),
+    "spaces": ('{ "usage" : { "prompt_tokens" : 1 } }', Usage(1)),
 }
 
 
-@pytest.mark.parametrize(("data", "expected"), SEEN.values(), ids=SEEN)
-def test_what_is_seen(data: str, expected: Seen) -> None:
-    assert observe(data.encode()) == expected
+@pytest.mark.parametrize(("data", "expected"), BODIES.values(), ids=BODIES)
+def test_usage_of_any_body(data: str, expected: Usage | None) -> None:
+    assert usage_of(data.encode()) == expected
 
 
-KEYS = st.sampled_from(
-    ["usage", "choices", "error", "finish_reason", "prompt_tokens", "prompt_tokens_details", "x_groq"]
-)
+KEYS = st.sampled_from(["usage", "choices", "prompt_tokens", "completion_tokens", "prompt_tokens_details", "x_groq"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=4),
@@ -95,13 +79,13 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_any_json_is_tolerated(value: Any) -> None:
-    seen = observe(json.dumps({"usage": value, "choices": value, "error": value}).encode())
-    observe(json.dumps(value).encode())
-    assert seen.usage is None or isinstance(seen.usage, Usage)
+    found = usage_of(json.dumps({"usage": value, "choices": value, "x_groq": value}).encode())
+    usage_of(json.dumps(value).encode())
+    assert found is None or isinstance(found, Usage)
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_tolerated(data: bytes) -> None:
-    observe(data)
-    observe(b'{"usage":' + data)
-    observe(b'{"usage":{"prompt_tokens":1},"x":"' + data + b'"}')
+    usage_of(data)
+    usage_of(b'{"usage":' + data)
+    usage_of(b'{"usage":{"prompt_tokens":1},"x":"' + data + b'"}')
