@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.errors import InvalidRequest
-from trimtab.wire.chat import ChatRequest, Unreadable, decode, mend_surrogates, render
+from trimtab.wire.chat import ChatRequest, Unreadable, decode, render, replace_lone_surrogates
 
 HELLO = b'{"role":"user","content":"hi"}'
 
@@ -74,7 +74,7 @@ def test_a_plain_request() -> None:
     raw = body(stream=True, max_tokens=100, tools=[{"type": "function"}], stream_options={"include_usage": True})
     found = decode(raw)
     assert (found.model, found.stream, found.max_tokens) == ("m", True, 100)
-    assert (found.has_tools, found.usage_asked) == (True, True)
+    assert (found.has_tools, found.include_usage) == (True, True)
     assert found.body is raw
     assert [json.loads(bytes(m)) for m in found.messages] == [{"role": "user", "content": "hi"}]
 
@@ -95,9 +95,9 @@ READ: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a limit beyond all": ({"max_tokens": 10**30}, {}),
     "a stream of a wrong type": ({"stream": "yes", "max_tokens": 7}, {"stream": False, "max_tokens": 7}),
     "a model of a wrong type": ({"model": 5, "max_tokens": 7}, {"model": "", "max_tokens": 7}),
-    "options of a wrong type": ({"stream_options": [1], "stream": True}, {"usage_asked": False, "stream": True}),
+    "options of a wrong type": ({"stream_options": [1], "stream": True}, {"include_usage": False, "stream": True}),
     "a wrong type beside tools": ({"max_tokens": "x", "tools": [{}]}, {"has_tools": True}),
-    "usage not asked": ({"stream_options": {"include_usage": False}}, {"usage_asked": False}),
+    "usage not asked": ({"stream_options": {"include_usage": False}}, {"include_usage": False}),
 }
 
 
@@ -159,9 +159,9 @@ SURROGATES = {
 
 
 @pytest.mark.parametrize(("before", "after"), SURROGATES.items(), ids=[k.decode() for k in SURROGATES])
-def test_mending(before: bytes, after: bytes) -> None:
-    assert mend_surrogates(before) == after
-    json.loads(b'"' + after + b'"').encode()  # what is mended can be written as UTF-8
+def test_lone_surrogates_are_replaced(before: bytes, after: bytes) -> None:
+    assert replace_lone_surrogates(before) == after
+    json.loads(b'"' + after + b'"').encode()  # the result can be written as UTF-8
 
 
 # -- writing -----------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Decider:
     def asks_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
         """Whether a stream whose client did not ask for its usage is to be asked for it."""
         request = shaping.request
-        if not request.stream or request.usage_asked or upstream.name in self._untold:
+        if not request.stream or request.include_usage or upstream.name in self._untold:
             return False
         return self._limits.include_usage(upstream.name, request.model, shaping.plan.sent)
 

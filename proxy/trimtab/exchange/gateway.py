@@ -338,7 +338,7 @@ def _endpoint(path: str) -> str:
 
 def _tells_usage(shaping: Shaping, notes: Notes) -> bool:
     """Whether the answer should have stated its usage: a stream does so only when it is asked."""
-    return not shaping.request.stream or shaping.request.usage_asked or notes.asked_usage
+    return not shaping.request.stream or shaping.request.include_usage or notes.asked_usage
 
 
 def _overflowed(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:

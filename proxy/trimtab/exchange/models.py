@@ -17,7 +17,7 @@ from trimtab.errors import UnknownModel
 from trimtab.exchange.incoming import Incoming
 from trimtab.upstream.routing import route
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.chat import mend_surrogates
+from trimtab.wire.chat import replace_lone_surrogates
 from trimtab.wire.media import is_json
 
 LIST = "/v1/models"
@@ -45,7 +45,7 @@ def named(incoming: Incoming, body: bytes) -> str | None:
     none, or in a way that cannot be read: the upstream will say so itself. Never raises."""
     if incoming.path.startswith(LIST + "/"):
         return unquote(incoming.path[len(LIST) + 1 :]) or None
-    for source in (body, mend_surrogates(body)) if body else ():
+    for source in (body, replace_lone_surrogates(body)) if body else ():
         try:
             model = msgspec.json.decode(msgspec.json.decode(source, type=_Named).model)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,8 @@
-"""The messages of a body: the list as it is read, and where it lies in the bytes.
+"""The messages of a body: the list as it is read, and its place in the bytes.
 
-A conversation is sent again and again, each time with a little more at its end. Whoever has read its beginning once
-can have those messages stepped over (see `chat.decode`): finding where a message ends costs as much as all else.
+A conversation is sent again and again, each time with a little more at its end. Messages whose places are known from
+the request before are skipped when the next one is read (`chat.decode`): finding where each message ends costs as much
+as everything else.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _LIST = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*')
 _END = re.compile(rb"[ \t\r\n]*\]")
 
-Spans = list[slice]  # where messages lie in a body, in bytes, one after the other
+Spans = list[slice]  # places of messages in a body, in bytes, one after the other
 
 
 class Messages(Sequence[Raw]):
-    """All messages of a body, of which the first were stepped over: `known` are their places, and they are taken from
-    there when one of them is asked for. `fresh` are the others."""
+    """All messages of a body. `known` are the places of the first ones, which are read from there when they are needed;
+    `fresh` are the others."""
 
     def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None) -> None:
         self._body, self.fresh, self.known = body, fresh, known or []
 
     @cached_property
     def all(self) -> list[Raw]:
+        """Every message, in order."""
         if not self.known:
             return self.fresh
         body = memoryview(self._body)
@@ -36,8 +38,8 @@ class Messages(Sequence[Raw]):
 
     @cached_property
     def spans(self) -> Spans | None:
-        """Where all of them lie. None where that is not to be seen: the list's name is written with escapes, or the
-        first that has this name is another one."""
+        """The places of all messages; None when they cannot be found, because the name of the list is written with
+        escapes, or another field of that name stands before it."""
         body = self._body
         if self.known:
             at = self.known[-1].stop

@@ -2,8 +2,8 @@
 
     {"error": {"message": …, "type": …, "param": …, "code": …, …detail}}
 
-SDKs raise their typed exceptions from it, and obey `x-should-retry`. A stream that fails ends in one event
-with the same object and without `[DONE]`: a client must not take the half for the whole.
+SDKs raise their typed exceptions from it, and obey `x-should-retry`. A stream that fails ends with one event that holds
+the same object, and without `[DONE]`, so that a client does not take half an answer for a whole one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from trimtab.errors import Overloaded, TrimtabError, Unauthorized
 from trimtab.wire import sse
 from trimtab.wire.media import JSON_HEADER
 
-_RETRY_AFTER_S = 1  # a slot is free again after about one answer's first tokens
+_RETRY_AFTER_S = 1  # seconds: requests in flight end all the time, so there is room again soon
 
 
 def envelope(error: TrimtabError, request_id: str | None = None) -> bytes:
-    """The JSON body. An error's `detail` stands beside the four known fields and replaces none of them."""
+    """The JSON body. An error's `detail` is added beside the four known fields and cannot replace them."""
     return msgspec.json.encode({"error": _fields(error, request_id)}, enc_hook=str)
 
 
 def headers(error: TrimtabError) -> list[tuple[bytes, bytes]]:
-    """Headers that belong to the body: its type, and whether and when to come again."""
+    """The headers of that body: its type, and whether and when to retry."""
     pairs = [JSON_HEADER]
     if error.status < 500 and not error.retry:
         pairs.append((b"x-should-retry", b"false"))
@@ -37,7 +37,7 @@ def headers(error: TrimtabError) -> list[tuple[bytes, bytes]]:
 
 
 def sse_event(error: TrimtabError, request_id: str | None = None) -> bytes:
-    """The event that ends a stream which was already under way."""
+    """The event that ends a stream whose headers have been sent."""
     return sse.event(envelope(error, request_id))
 
 
