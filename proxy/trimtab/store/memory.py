@@ -1,85 +1,81 @@
-"""The store in this process: least recently used first out, bounded in bytes and in time.
+"""The store in this process: the least recently used value goes first, bounded in bytes and in time.
 
-Its clock is an argument, so that tests turn time by hand. It is the whole store when no Redis is
-configured, and what a `RedisStore` falls back on while its server is away.
+It is the only store when no Redis is configured, and what a `RedisStore` falls back on while its server is away.
+Locks are held apart from values: a lock ends by its time alone and never to make room.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-ENTRY_OVERHEAD = 200  # bytes of one entry beside key and value: two strings' headers, a tuple, a dict slot
-MAX_LOCKS = 1_000  # above this, locks that ran out are swept
+from cachetools import TLRUCache
+
+ENTRY_OVERHEAD = 500  # bytes of one entry beside key and value, measured: objects, dict slots, the heap of end times
+
+
+class _Entry(NamedTuple):
+    value: bytes
+    ttl_s: float
+    size: int  # bytes, with the key and the overhead
 
 
 class MemoryStore:
+    """Holds `max_bytes` at most, of values up to `max_value_bytes`. `clock` gives seconds and never goes back."""
+
     def __init__(
         self,
         max_bytes: int = 64 << 20,
         max_value_bytes: int = 256 << 10,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._max_bytes = max_bytes
         self._max_value = max_value_bytes
-        self._clock = clock
-        self._entries: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
-        self._locks: dict[str, tuple[str, float]] = {}
-        self.bytes_held = 0
+        self._entries: TLRUCache[str, _Entry] = TLRUCache(
+            max_bytes, ttu=lambda _, entry, now: now + entry.ttl_s, timer=clock, getsizeof=lambda entry: entry.size
+        )
+        self._locks: TLRUCache[str, tuple[str, float]] = TLRUCache(
+            math.inf, ttu=lambda _, lock, now: now + lock[1], timer=clock
+        )
 
     async def get(self, key: str, keep_s: float | None = None) -> bytes | None:
+        """The value, from now on the most recently used; None when it is not there or its time is over."""
         entry = self._entries.get(key)
         if entry is None:
             return None
-        value, ends = entry
-        now = self._clock()
-        if ends <= now:
-            self._remove(key)
-            return None
-        self._entries[key] = (value, ends if keep_s is None else now + keep_s)
-        self._entries.move_to_end(key)
-        return value
+        if keep_s is not None:
+            self._entries[key] = entry._replace(ttl_s=keep_s)
+        return entry.value
 
     async def get_many(self, keys: Sequence[str], keep_s: float | None = None) -> list[bytes | None]:
+        """The values, in the order of `keys`."""
         return [await self.get(key, keep_s) for key in keys]
 
     async def set(self, key: str, value: bytes, ttl_s: float) -> None:
-        self._remove(key)
-        if len(value) > self._max_value:
-            return
-        self._entries[key] = (value, self._clock() + ttl_s)
-        self.bytes_held += _cost(key, value)
-        while self.bytes_held > self._max_bytes:
-            self._remove(next(iter(self._entries)))
+        """Keep `value`; where room is short, values that ran out go first, then the least recently used."""
+        size = len(key) + len(value) + ENTRY_OVERHEAD
+        self._entries.pop(key, None)
+        if len(value) <= self._max_value and size <= self._entries.maxsize:
+            self._entries[key] = _Entry(value, ttl_s, size)
 
     async def lock(self, key: str, token: str, ttl_s: float) -> bool:
-        now = self._clock()
-        holder, ends = self._locks.get(key, (token, now))
-        if holder != token and ends > now:
+        """Take the lock or renew it: True. False while another token holds it."""
+        if self._locks.get(key, (token, ttl_s))[0] != token:
             return False
-        self._locks[key] = (token, now + ttl_s)
-        if len(self._locks) > MAX_LOCKS:
-            self._locks = {k: held for k, held in self._locks.items() if held[1] > now}
+        self._locks[key] = (token, ttl_s)
         return True
 
     async def unlock(self, key: str, token: str) -> None:
+        """Free the lock, if `token` still holds it."""
         if self._locks.get(key, ("", 0.0))[0] == token:
             del self._locks[key]
 
     async def ping(self) -> bool:
+        """True: there is no server that could be away."""
         return True
 
     async def aclose(self) -> None:
+        """Forget all values and locks."""
         self._entries.clear()
         self._locks.clear()
-        self.bytes_held = 0
-
-    def _remove(self, key: str) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self.bytes_held -= _cost(key, entry[0])
-
-
-def _cost(key: str, value: bytes) -> int:
-    return len(key) + len(value) + ENTRY_OVERHEAD

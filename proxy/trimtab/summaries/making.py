@@ -8,9 +8,8 @@ between.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import msgspec
+from cachetools import LRUCache
 
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.store.breaker import Breaker
@@ -43,7 +42,7 @@ class Maker:
         self._store = store
         self._author = author
         self._pauses = Pauses(store)
-        self._breakers: OrderedDict[tuple[bytes, str], Breaker] = OrderedDict()
+        self._breakers: LRUCache[tuple[bytes, str], Breaker] = LRUCache(BREAKERS)
 
     async def make(self, chain: Chain, base: Found) -> Landing:
         """One step beyond `base`. A failure is remembered, for this span and for the model."""
@@ -99,8 +98,4 @@ class Maker:
     def _breaker(self, chain: Chain) -> Breaker:
         """Per tenant: one tenant's bad key says nothing about another's."""
         who = (chain.tenant.id, chain.writer.model)
-        breaker = self._breakers.setdefault(who, Breaker(pause_s=PAUSE_S, longest_s=LONGEST_S))
-        self._breakers.move_to_end(who)
-        if len(self._breakers) > BREAKERS:
-            self._breakers.popitem(last=False)
-        return breaker
+        return self._breakers.setdefault(who, Breaker(pause_s=PAUSE_S, longest_s=LONGEST_S))
