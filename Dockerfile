@@ -1,6 +1,6 @@
-# Two stages: the first installs what the lock files name, by hash, into one folder; the second is a plain
-# Python with that folder and nothing else. No compiler, no pip and no shell script run in the image.
-# The lock file leaves out what litestar wants only to invent examples for OpenAPI pages (25 MB of made-up names).
+# Two stages: the first installs what the lock files list, by hash, into one folder; the second is a plain
+# Python with that folder and nothing else. The image needs no compiler, no pip and no shell script.
+# The image's lock file leaves out what litestar uses only to generate examples for OpenAPI pages (25 MB).
 FROM python:3.13-slim AS build
 WORKDIR /build
 COPY requirements-image.lock requirements-build.lock ./
@@ -29,7 +29,7 @@ COPY config/trimtab.toml /etc/trimtab/trimtab.toml
 ENV PATH="/opt/trimtab/bin:${PATH}" \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
-# A number, so that Kubernetes can see that it is not root; it needs no entry in /etc/passwd and no home.
+# A number, so that Kubernetes can see that it is not root; it needs no entry in /etc/passwd and no home directory.
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM

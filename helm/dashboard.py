@@ -1,6 +1,6 @@
-"""Writes `dashboards/trimtab.json`: `python -m helm.dashboard`. What an operator asks, in that order, one row
-a question; a row is a table of panels, a panel its title, its queries and its unit. Metric names come from the
-proxy's catalogue, so a panel cannot outlive a metric.
+"""Writes `dashboards/trimtab.json`: `python -m helm.dashboard`. Each row answers a question of an operator, in the
+order they are asked; it is a table of panels, each with its title, its queries and its unit. Metric names come from
+the proxy's catalogue, so a panel cannot outlive a metric.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _ANSWERS = rate(names.UPSTREAM_RESPONSES, SCOPE)
 _FAULTS = rate(names.UPSTREAM_RESPONSES, f'{SCOPE}, code=~"5xx|none"')
 _ORIGINAL = increase(names.TOKENS, f'{MODEL}, kind="original"')
 _SENT = increase(names.TOKENS, f'{MODEL}, kind="sent"')
-_NOT_WANTED = f"({_ORIGINAL} - {_SENT})"
+_NOT_SENT = f"({_ORIGINAL} - {_SENT})"
 _STAGE_KINDS = "truncated|cleared|summarized|dropped|squeezed"
 _CACHED_SHARE = ratio(rate(names.CACHED, by="model"), rate(names.CACHEABLE, by="model"))
 _RATIO_MEAN = ratio(
@@ -81,28 +81,29 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         Panel("Requests a second", ((rate(names.REQUESTS), ""),), "reqps", "stat", 4),
         Panel("In flight", ((f"sum({names.INFLIGHT.name}{{{SCOPE}}})", ""),), "short", "stat", 4),
         Panel("Upstream failing", ((ratio(_FAULTS, _ANSWERS), ""),), "percentunit", "stat", 4,
-              "Share of upstream calls answered 5xx or not at all.", thresholds=GOOD_BELOW),
+              "Share of upstream calls with a 5xx response or none.", thresholds=GOOD_BELOW),
         Panel("Overhead, p99", ((quantile(0.99, names.OVERHEAD), ""),), "s", "stat", 4,
-              "What the proxy adds before the upstream is called.",
+              "Time the proxy spends before it calls the upstream.",
               thresholds=((0.0, "green"), (0.025, "orange"), (0.1, "red"))),
-        Panel("Our own bugs", ((increase(names.REQUESTS, f'{MODEL}, outcome="failed"'), ""),), "short", "stat", 4,
-              "Requests that ended in an error of the proxy itself.", thresholds=((0.0, "green"), (1.0, "red"))),
+        Panel("Internal errors", ((increase(names.REQUESTS, f'{MODEL}, outcome="failed"'), ""),), "short", "stat", 4,
+              "Requests that failed in the proxy itself; see the log line `bug`.",
+              thresholds=((0.0, "green"), (1.0, "red"))),
         Panel("Replicas by version", ((f"count by (version) ({names.BUILD.name}{{{SCOPE}}})", "{{version}}"),),
               "short", "stat", 4),
         Panel("Requests by outcome", ((rate(names.REQUESTS, by="outcome") + " > 0", "{{outcome}}"),), "reqps",
               width=12, stack=True),
-        Panel("Answers of the upstreams", ((rate(names.UPSTREAM_RESPONSES, SCOPE, "upstream, code"),
+        Panel("Upstream responses", ((rate(names.UPSTREAM_RESPONSES, SCOPE, "upstream, code"),
                                             "{{upstream}} {{code}}"),), "reqps", width=12, stack=True),
     )),
     ("What did it save?", (
-        Panel("Tokens not sent", ((_NOT_WANTED, ""),), "short", "stat", 6),
-        Panel("Share of tokens not sent", ((ratio(_NOT_WANTED, _ORIGINAL), ""),), "percentunit", "stat", 6),
+        Panel("Tokens not sent", ((_NOT_SENT, ""),), "short", "stat", 6),
+        Panel("Share of tokens not sent", ((ratio(_NOT_SENT, _ORIGINAL), ""),), "percentunit", "stat", 6),
         Panel("Saved, net of summaries", ((increase(names.SAVED_USD), ""),), "currencyUSD", "stat", 6,
               "Cautious: at the cached price where the upstream has a prefix cache."),
         Panel("Spent on summaries", ((increase(names.COMPACTION_USD), ""),), "currencyUSD", "stat", 6),
         Panel("Tokens a second", (
-            (rate(names.TOKENS, f'{MODEL}, kind="original"'), "as the clients sent them"),
-            (rate(names.TOKENS, f'{MODEL}, kind="sent"'), "as they went out")), width=12),
+            (rate(names.TOKENS, f'{MODEL}, kind="original"'), "sent by clients"),
+            (rate(names.TOKENS, f'{MODEL}, kind="sent"'), "sent upstream")), width=12),
         Panel("Saved an hour, net", ((f"3600 * {rate(names.SAVED_USD, by='model')}", "{{model}}"),), "currencyUSD",
               width=12, stack=True),
     )),
@@ -126,23 +127,23 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     )),
     ("Is the prefix cache still hit?", (
         Panel("Cached share of prompt tokens", ((_CACHED_SHARE, "{{model}}"),), "percentunit", width=12,
-              about="Of the answers that say how many were cached. Look at it beside the edits on the right.",
+              about="Only answers that report cached tokens. Compare with the edits on the right.",
               most=1.0),
         Panel("Edits and prefix breaks a second", (
             (rate(names.EDITS), "edits"),
             (rate(names.PREFIX_BREAK, SCOPE, "reason"), "break: {{reason}}")), width=12),
     )),
     ("What latency do we add?", (
-        Panel("Overhead", quantiles(names.OVERHEAD), "s", about="All of ours before the upstream is called."),
-        Panel("Shaping", quantiles(names.SHAPING), "s", about="To plan and apply, a part of the overhead."),
+        Panel("Overhead", quantiles(names.OVERHEAD), "s", about="Time the proxy spends before it calls the upstream."),
+        Panel("Shaping", quantiles(names.SHAPING), "s", about="Time to plan; part of the overhead."),
         Panel("Upstream: first byte and whole answer", (
             (quantile(0.5, names.TIME_TO_FIRST_TOKEN, GEN_AI), "first byte p50"),
             (quantile(0.95, names.TIME_TO_FIRST_TOKEN, GEN_AI), "first byte p95"),
             (quantile(0.95, names.OPERATION_DURATION, GEN_AI), "whole p95")), "s"),
     )),
     ("Do summaries work?", (
-        Panel("What requests got", ((rate(names.SUMMARIES, SCOPE, "result"), "{{result}}"),), "reqps", stack=True,
-              about="hit: was there. miss: made while the request waited. fallback: dropped instead."),
+        Panel("Summaries by result", ((rate(names.SUMMARIES, SCOPE, "result"), "{{result}}"),), "reqps", stack=True,
+              about="hit: stored. miss: made while the request waited. fallback: dropped. background: made for later."),
         Panel("Calls of the summary model", ((rate(names.SUMMARIZER_CALLS, SCOPE, "outcome"), "{{outcome}}"),),
               "reqps", stack=True),
         Panel("Duration and tokens", (
@@ -150,27 +151,27 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             (rate(names.TOKENS, f'{MODEL}, kind="compaction_in"'), "tokens read a second"),
             (rate(names.TOKENS, f'{MODEL}, kind="compaction_out"'), "tokens written a second"))),
     )),
-    ("Is Redis there?", (
+    ("Does Redis answer?", (
         Panel("Redis answers", ((f"min by (mode) ({names.REDIS_UP.name}{{{SCOPE}}})", "{{mode}}"),), "short", "stat",
               about="1 or 0; empty when none is configured.", thresholds=((0.0, "red"), (1.0, "green"))),
         Panel("Failed or late calls a second", ((rate(names.REDIS_ERRORS, SCOPE), "errors"),), "reqps", width=16),
     )),
     ("Overflow and refusals: decisions for people, not outages", (
-        Panel("Refused: does not fit whatever is left out", (
+        Panel("Refused: cannot be made to fit", (
             (rate(names.REQUESTS, f'{MODEL}, outcome="refused"', "model"), "{{model}}"),), "reqps", width=6),
-        Panel("The upstream said: too long", ((rate(names.OVERFLOW, SCOPE, "upstream"), "{{upstream}}"),), "reqps",
-              width=6, about="Each lowers the limit in force; many mean that a configured limit is wrong."),
+        Panel("Overflows reported by upstreams", ((rate(names.OVERFLOW, SCOPE, "upstream"), "{{upstream}}"),), "reqps",
+              width=6, about="Each lowers the limit used from then on; many mean that a configured limit is wrong."),
         Panel("Reported over estimated tokens", (
             (_RATIO_MEAN, "{{model}}"),
             (f"max by (model) ({names.CALIBRATION.name}{{{MODEL}}})", "{{model}} factor")), "short", width=6,
             about="Near 1 when calibrated; the factor is what estimates are multiplied by."),
-        Panel("Tried again, done without", (
-            (rate(names.RETRIES, SCOPE, "upstream"), "retries {{upstream}}"),
+        Panel("Retries and fail-open", (
+            (rate(names.RETRIES, SCOPE, "upstream"), "retried {{upstream}}"),
             (rate(names.FAIL_OPEN, SCOPE, "part"), "without {{part}}")), "reqps", width=6),
-        Panel("The one smaller try", ((rate(names.SMALLER_TRIES, SCOPE, "result"), "{{result}}"),), "reqps", width=12,
-              about="Requests the upstream called too long and that were sent once more, smaller."),
-        Panel("Learned of limits and counts", ((rate(names.LIMIT_EVENTS, SCOPE, "kind"), "{{kind}}"),), "reqps",
-              width=12, about="What upstreams said of themselves, what was learned, and what was not believed."),
+        Panel("Smaller retries after an overflow", ((rate(names.SMALLER_TRIES, SCOPE, "result"), "{{result}}"),),
+              "reqps", width=12, about="Requests that were sent once more, smaller: saved, or refused again."),
+        Panel("Limit and calibration events", ((rate(names.LIMIT_EVENTS, SCOPE, "kind"), "{{kind}}"),), "reqps",
+              width=12, about="Limits discovered and learned, calibration steps, reports ignored."),
     )),
 )  # fmt: skip
 

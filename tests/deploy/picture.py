@@ -22,7 +22,7 @@ SHOWN = (
     ("Cached share of prompt tokens", "{:.0%}", False),
     ("Tokens taken out a second", "{:,.0f}", True),
     ("Original and sent, p95", "{:.1f}", False),
-    ("What requests got", "{:.1f}/s", True),
+    ("Summaries by result", "{:.1f}/s", True),
 )
 COLORS = ("#3274d9", "#56a64b", "#e0b400", "#e02f44", "#8f3bb8", "#ff780a", "#0a9396", "#7a7a7a")
 WIDE, HIGH, LEFT, TOP, BOTTOM = 440, 200, 60, 28, 40
