@@ -24,11 +24,11 @@ from typing import Any
 import bpe_openai
 import msgspec
 
+from tests.support.pairs import broken_pairs
 from trimtab.context.apply.apply import apply
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.invariants import broken_pairs
 from trimtab.context.read.views import Memo, view
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "transcripts"

@@ -14,9 +14,9 @@ import msgspec
 
 from tests.support.chat import COMPLETION, Call, post
 from tests.support.conversations import prose
+from tests.support.pairs import broken_pairs, starts_with_assistant
 from tests.support.running import running
 from tests.support.scripted import Received, Script, ScriptedUpstream, json_reply
-from trimtab.context.read.invariants import broken_pairs, starts_with_assistant
 from trimtab.context.read.views import View, view
 
 BUDGETS = (150, 400, 1_000, 2_000, 4_000, 6_000, 9_000)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
-from trimtab.context.plan.replay import State
+from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
+from trimtab.context.read.structure import structure
 from trimtab.context.read.views import Memo
 
 
@@ -36,7 +37,7 @@ def staged(found: Plan) -> dict[str, list[int]]:
 def walked(raws: Sequence[bytes], budget: int, held: Policy | None = None) -> State:
     """The state at the end of a history, before any stage has run."""
     memo = Memo()
-    state = State(raws, memo.views(raws), 0, held or Policy(), budget, memo)
+    state = State(structure(raws, memo.views(raws)), 0, held or Policy(), budget, memo)
     state.advance(len(raws))
-    state.aim()
+    state.set_target()
     return state

@@ -14,10 +14,10 @@ import pytest
 
 from tests.context.conversations import assistant, calls, msg, prose, result, role_of, system, tool_loop, user
 from tests.context.shaped import planned, policy, staged, tokens
+from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.context.apply.apply import apply
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.invariants import broken_pairs, starts_with_assistant
 from trimtab.context.read.views import Memo, view
 from trimtab.context.texts import PLACEHOLDER
 

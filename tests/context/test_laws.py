@@ -36,7 +36,7 @@ from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.turns import SYSTEM_ROLES, boundaries
+from trimtab.context.read.structure import SYSTEM_ROLES, boundaries
 from trimtab.context.read.views import Memo
 from trimtab.context.texts import PLACEHOLDER
 

@@ -19,8 +19,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Raw
 
+from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.cli.demo.counting import Counter200k, broken_rule
-from trimtab.context.read.invariants import broken_pairs, starts_with_assistant
 from trimtab.context.read.views import Memo
 
 MODEL = "strict-model"

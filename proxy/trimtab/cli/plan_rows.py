@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from trimtab.context.edits import Plan, Stage
-from trimtab.context.read.turns import SYSTEM_ROLES, units
+from trimtab.context.read.structure import SYSTEM_ROLES, units
 from trimtab.context.read.views import View
 
 Fate = Stage | Literal["kept"]

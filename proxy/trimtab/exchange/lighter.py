@@ -14,7 +14,7 @@ import msgspec
 
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.edits import Edit
-from trimtab.context.read.turns import SYSTEM_ROLES
+from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping
 

@@ -10,7 +10,7 @@ from tests.context.shaped import planned, policy, staged, tokens
 from trimtab.context.apply.rewrite import announced
 from trimtab.context.edits import Breakdown, Gap, Plan
 from trimtab.context.plan.plan import STAGES
-from trimtab.context.plan.replay import NOTE_TOKENS
+from trimtab.context.plan.state import NOTE_TOKENS
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import History, history
 from trimtab.context.read.views import Memo
@@ -21,7 +21,14 @@ TOOLS = [b'[{"type":"function","function":{"name":"read_file"}}]']
 
 
 def test_the_order_of_the_stages_is_the_design() -> None:
-    assert [stage.__name__ for stage in STAGES] == ["truncate", "clear", "summarize", "drop", "squeeze", "shed"]
+    assert [stage.__name__ for stage in STAGES] == [
+        "truncate",
+        "clear",
+        "summarize",
+        "drop",
+        "squeeze",
+        "drop_all_but_question",
+    ]
 
 
 def test_a_history_counts_messages_and_extras() -> None:
@@ -139,7 +146,7 @@ def test_the_next_summary_is_made_ahead_once_the_conversation_nears_its_budget()
     assert more.summary[: len(near.ahead)] == near.ahead or near.ahead[: len(more.summary)] == more.summary
 
 
-def test_without_compaction_nothing_is_summarised_nor_made_ahead() -> None:
+def test_without_compaction_nothing_is_summarized_nor_made_ahead() -> None:
     raws = [system(), user("Begin."), *LOOP]
     plain = msgspec.structs.replace(COMPACT, compaction=False)
     found = planned(raws, plain, tokens(raws) * 3 // 4)
@@ -153,8 +160,8 @@ def test_without_compaction_nothing_is_summarised_nor_made_ahead() -> None:
 def test_marks_are_taken_off_what_is_sent_and_only_there() -> None:
     raws = [user("Begin.", pinned=True), assistant(pinned=False), user(pinned=True)]
     assert planned(raws, Policy(), LARGE).unpin == (0, 1, 2)
-    shed = planned([user(prose(900), pinned=True), assistant(), user(pinned=True)], Policy(), 20)
-    assert shed.unpin == (2,)
+    dropped = planned([user(prose(900), pinned=True), assistant(), user(pinned=True)], Policy(), 20)
+    assert dropped.unpin == (2,)
 
 
 ANNOUNCED: dict[str, tuple[list[bytes], list[bytes], int | None]] = {

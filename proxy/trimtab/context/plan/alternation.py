@@ -2,48 +2,52 @@
 those that take a system message at the start only). For such an upstream (`Policy.strict_roles`) shaping must not put
 two user messages side by side that were not so before.
 
-Two things see to it. The plain answer before a user message that stays is kept as the bridge to it. And the note or
-summary is no message of its own where it can be said in a user message beside it; never in the current question. When
-another question comes it is said there after all: one break of the prefix that other upstreams do not have.
+Two things see to it. The plain answer before a user message that stays is kept too. And the note or summary joins the
+text of a user message beside it, where there is one; never that of the current question. When another question comes
+the note moves into the message beside it after all: one break of the prefix that other upstreams do not have.
 """
 
 from __future__ import annotations
 
 from trimtab.context.edits import Gap
-from trimtab.context.plan.replay import State
+from trimtab.context.plan.state import State
 
 
-def bridges(state: State, u: int) -> bool:
-    """Whether unit u, which the frontier passes, is the answer between the task and the user message after u."""
-    if not state.policy.strict_roles or u + 1 >= state.walked or state.units[u + 1].role != "user":
+def is_answer_to_keep(state: State, u: int) -> bool:
+    """True when unit u, which the frontier passes, is the answer between the task and the user message after u."""
+    units = state.structure.units
+    if not state.policy.strict_roles or u + 1 >= state.units_walked or units[u + 1].role != "user":
         return False
-    view = state.views[state.units[u].start]
-    return view.role == "assistant" and not view.calls and _task_stands(state)
+    view = state.structure.views[units[u].start]
+    return view.role == "assistant" and not view.calls and _has_task(state)
 
 
-def unbridged(state: State, question: int | None = None) -> None:
-    """Drop the answer that was kept for a question which has gone (None: all of them)."""
-    for u in [*state.bridges] if question is None else [question]:
-        if (answer := state.bridges.pop(u, None)) is not None:
+def drop_kept_answers(state: State, question: int | None = None) -> None:
+    """Drop the answer that was kept for a question which has been removed (None: all kept answers)."""
+    kept = state.compaction.kept_answers
+    for u in [*kept] if question is None else [question]:
+        if (answer := kept.pop(u, None)) is not None:
             state.drop(answer, "dropped", "the question after it was removed")
 
 
 def gap(state: State) -> Gap | None:
     """Where the note or the summary stands: after the leading system messages and the task."""
-    if not state.gap_tokens:
+    tokens = state.compaction.gap_tokens
+    if not tokens:
         return None
-    first = state.units[state.home]
-    after_task = _task_stands(state)
-    index = first.stop if after_task else first.start
-    beside = first.start if after_task else next((i for i in state.live() if i >= index), None)
-    if not state.policy.strict_roles or beside is None or state.views[beside].role != "user":
-        return Gap(index, state.gap_tokens)
-    if beside != state.question and state.views[beside].shape in ("text", "parts"):
-        return Gap(index, state.gap_tokens, into=beside)
-    # Beside the question: the note is left out, and a summary after it is said by the assistant.
-    return Gap(index, state.gap_tokens, note=False, role="assistant" if after_task else None)
+    first = state.structure.units[state.structure.first_unit]
+    has_task = _has_task(state)
+    index = first.stop if has_task else first.start
+    beside = first.start if has_task else next((i for i in state.remaining() if i >= index), None)
+    if not state.policy.strict_roles or beside is None or state.structure.views[beside].role != "user":
+        return Gap(index, tokens)
+    if beside != state.question and state.structure.views[beside].shape in ("text", "parts"):
+        return Gap(index, tokens, into=beside)
+    # Beside the question: the note is left out, and a summary after it has the role of the assistant.
+    return Gap(index, tokens, note=False, role="assistant" if has_task else None)
 
 
-def _task_stands(state: State) -> bool:
-    first = state.units[state.home]
+def _has_task(state: State) -> bool:
+    """True when the first unit is the task and has not been removed."""
+    first = state.structure.units[state.structure.first_unit]
     return first.role == "user" and not state.gone[first.start]

@@ -12,21 +12,26 @@ import msgspec
 
 from trimtab.context.apply.rewrite import announced
 from trimtab.context.edits import Breakdown, Plan
-from trimtab.context.plan import alternation, foresight, frontier, stages
-from trimtab.context.plan.replay import State
+from trimtab.context.plan.alternation import gap
+from trimtab.context.plan.clear import clear
+from trimtab.context.plan.drop import drop, drop_all_but_question
+from trimtab.context.plan.lookahead import segments_ahead
+from trimtab.context.plan.shorten import squeeze, truncate
+from trimtab.context.plan.state import State
+from trimtab.context.plan.summarize import summarize
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import History
-from trimtab.context.read.turns import SYSTEM_ROLES, boundaries
+from trimtab.context.read.structure import SYSTEM_ROLES, boundaries, structure
 from trimtab.context.read.views import Memo, View
 
 # The order is the design.
 STAGES: tuple[Callable[[State], None], ...] = (
-    stages.truncate,  # a scrape or a file dump costs most and is missed least
-    stages.clear,  # old tool results can be had again by running the tool
-    frontier.summarize,  # what was said is kept in fewer words, where there is a model to do it
-    frontier.drop,  # or it goes, the oldest first
-    stages.squeeze,  # what must stay shares what is left
-    frontier.shed,  # and before anything is refused, everything but the question goes
+    truncate,  # a scrape or a file dump costs most and is missed least
+    clear,  # old tool results can be had again by running the tool
+    summarize,  # what was said is kept in fewer words, where there is a model to do it
+    drop,  # or it goes, the oldest first
+    squeeze,  # what must stay shares what is left
+    drop_all_but_question,  # and before anything is refused, everything but the question goes
 )
 
 
@@ -36,7 +41,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
     announce = _announced(views, policy, conversation.extras)
     original = conversation.tokens
     added = 0 if announce is None else _announcement(conversation, announce, memo)
-    if not _may_press(conversation, policy, original + added, budget):
+    if not _needs_replay(conversation, policy, original + added, budget):
         return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce)
     state = _replay(conversation, policy, budget, conversation.extras + added, memo)
     made = Plan(
@@ -45,18 +50,18 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         budget=budget,
         fits=state.size <= budget,
         edits=tuple(state.edits[i] for i in sorted(state.edits)),
-        gap=alternation.gap(state),
-        summary=tuple(state.segments[: state.standing]),
+        gap=gap(state),
+        summary=tuple(state.compaction.segments[: state.compaction.covered]),
         breakdown=_breakdown(state, conversation.extras),
-        moved=state.moved,
+        moved=state.first_change,
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
         announce=announce,
     )
-    ahead = foresight.segments(state)
+    ahead = segments_ahead(state)
     return msgspec.structs.replace(made, ahead=ahead) if ahead else made
 
 
-def _may_press(conversation: History, policy: Policy, size: int, budget: int) -> bool:
+def _needs_replay(conversation: History, policy: Policy, size: int, budget: int) -> bool:
     """Whether any boundary of this history can have needed anything: sizes only grow along it, so one that fits as
     a whole always fitted, and the walk is spared."""
     shaping, views = policy.shaping, conversation.views
@@ -72,16 +77,16 @@ def _may_press(conversation: History, policy: Policy, size: int, budget: int) ->
 
 
 def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo) -> State:
-    state = State(conversation.raws, conversation.views, fixed, policy, budget, memo)
+    state = State(structure(conversation.raws, conversation.views), fixed, policy, budget, memo)
     always = policy.shaping.truncate == "always"
     for end in boundaries(conversation.views):
         state.advance(end)
-        if always and state.uncut:
-            stages.truncate(state)
-        if end and state.pressed:
-            state.aim()
+        if always and state.oversized:
+            truncate(state)
+        if end and state.needs_shaping:
+            state.set_target()
             for stage in STAGES:
-                if state.pressed:
+                if state.needs_shaping:
                     stage(state)
     return state
 
@@ -99,6 +104,6 @@ def _announcement(conversation: History, at: int, memo: Memo) -> int:
 
 
 def _breakdown(state: State, tools: int) -> Breakdown:
-    system = sum(view.tokens for view in state.views if view.role in SYSTEM_ROLES)
-    question = 0 if state.question is None else state.views[state.question].tokens
+    system = sum(view.tokens for view in state.structure.views if view.role in SYSTEM_ROLES)
+    question = 0 if state.question is None else state.structure.views[state.question].tokens
     return Breakdown(system, tools, question)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from tests.context.conversations import assistant, calls, histories, prose, result, system, tool_loop, user
 from tests.context.shaped import policy, tokens, walked
 from trimtab.context.apply.rewrite import message
-from trimtab.context.plan.replay import NOTE_TOKENS
+from trimtab.context.plan.state import NOTE_TOKENS, State
+from trimtab.context.read.structure import structure
 from trimtab.context.read.views import view
 from trimtab.context.texts import NOTE
 
@@ -24,7 +25,7 @@ def test_walking_counts_everything_and_tells_system_messages_apart() -> None:
     state = walked(raws, LARGE)
     assert state.size == tokens(raws)
     assert state.fixed == tokens([raws[0], raws[4]])
-    assert (state.kept, state.results, state.question, state.walked) == (3, [3], 1, 4)
+    assert (state.message_count, state.clearing.results, state.question, state.units_walked) == (3, [3], 1, 4)
 
 
 PINNED: dict[str, tuple[list[bytes], list[int]]] = {
@@ -43,7 +44,7 @@ PINNED: dict[str, tuple[list[bytes], list[int]]] = {
 @pytest.mark.parametrize(("raws", "expected"), PINNED.values(), ids=PINNED)
 def test_pins(raws: list[bytes], expected: list[int]) -> None:
     state = walked(raws, LARGE)
-    assert sorted(state.units[u].start for u in state.pins()) == expected
+    assert sorted(state.structure.units[u].start for u in state.pins()) == expected
 
 
 def test_over_their_share_the_oldest_lose_their_pin_but_never_the_question() -> None:
@@ -63,22 +64,22 @@ def test_dropping_a_unit_takes_late_results_with_it() -> None:
 def test_a_late_result_of_a_call_that_has_gone_is_not_taken_in() -> None:
     raws = [user(), calls("a"), assistant(prose(900)), result("a"), user()]
     memo_state = walked(raws[:3], LARGE)
-    memo_state = type(memo_state)(raws, [view(r) for r in raws], 0, memo_state.policy, LARGE, memo_state.memo)
+    memo_state = State(structure(raws, [view(r) for r in raws]), 0, memo_state.policy, LARGE, memo_state.memo)
     memo_state.advance(3)
     memo_state.drop(1, "summarized", "test")
     memo_state.advance(5)
     assert memo_state.gone[3]
     assert memo_state.edits[3].stage == "summarized"
-    assert memo_state.results == []
-    assert memo_state.size == tokens([raws[0], raws[2], raws[4]]) + memo_state.gap_tokens
+    assert memo_state.clearing.results == []
+    assert memo_state.size == tokens([raws[0], raws[2], raws[4]]) + memo_state.compaction.gap_tokens
 
 
 def test_the_note_stands_only_where_more_has_gone_than_it_takes() -> None:
     state = walked([user(), assistant("b"), assistant(prose(900)), user()], LARGE)
     state.drop(1, "dropped", "test")
-    assert state.gap_tokens == 0
+    assert state.compaction.gap_tokens == 0
     state.drop(2, "dropped", "test")
-    assert state.gap_tokens == NOTE_TOKENS
+    assert state.compaction.gap_tokens == NOTE_TOKENS
     state.close_gap()
     assert state.size == tokens([user(), user()])
 
@@ -96,10 +97,12 @@ def test_the_mark_is_measured_from_what_stays() -> None:
 @given(histories)
 def test_the_size_is_always_the_sum_of_what_is_sent(raws: list[bytes]) -> None:
     state = walked(raws, LARGE)
-    for u in range(0, len(state.units), 2):
-        if state.units[u].role not in ("system", "developer"):
+    for u in range(0, len(state.structure.units), 2):
+        if state.structure.units[u].role not in ("system", "developer"):
             state.drop(u, "dropped", "test")
-        assert state.size == sum(state.sent) + state.gap_tokens
-        assert state.live() == [
-            i for i in range(len(raws)) if not state.gone[i] and state.views[i].role not in ("system", "developer")
+        assert state.size == sum(state.sent) + state.compaction.gap_tokens
+        assert state.remaining() == [
+            i
+            for i in range(len(raws))
+            if not state.gone[i] and state.structure.views[i].role not in ("system", "developer")
         ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.context.conversations import assistant, calls, histories, result, system, user
-from trimtab.context.read.turns import boundaries, homes, late_results, units
+from trimtab.context.read.structure import boundaries, callers, late_results, units
 from trimtab.context.read.views import Memo, View
 
 
@@ -45,12 +45,12 @@ def test_units(raws: list[bytes], expected: list[tuple[int, int]]) -> None:
 
 def test_a_late_result_knows_its_call() -> None:
     found = views(calls("a", "b"), result("a"), user(), assistant(), result("b"), result("x"))
-    assert homes(found) == [0, 0, 2, 3, 0, 5]
-    assert late_results(units(found), homes(found)) == {0: [4]}
+    assert callers(found) == [0, 0, 2, 3, 0, 5]
+    assert late_results(units(found), callers(found)) == {0: [4]}
 
 
 def test_the_nearest_caller_before_a_result_is_its_home() -> None:
-    assert homes(views(calls("a"), calls("a"), result("a"), calls("a"))) == [0, 1, 1, 3]
+    assert callers(views(calls("a"), calls("a"), result("a"), calls("a"))) == [0, 1, 1, 3]
 
 
 def test_a_turn_starts_at_each_user_message() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.context.conversations import assistant, calls, msg, result, system, user
-from trimtab.context.read.invariants import broken_pairs, starts_with_assistant
+from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.context.read.views import Memo
 
 BROKEN: dict[str, tuple[list[bytes], int]] = {

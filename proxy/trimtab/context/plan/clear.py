@@ -1,0 +1,95 @@
+"""The stage that clears old tool results: their text becomes a placeholder. Oldest first, in batches, down to the
+target. The newest results stay whole, and so does what the model has not seen yet.
+"""
+
+from __future__ import annotations
+
+from trimtab.context.plan.state import State
+
+# To clear a result must free at least this many tokens: a prefix break for less costs more than it saves.
+_LEAST_FREED = 32
+
+
+def clear(state: State) -> None:
+    """Clear old tool results in batches, oldest first, down to the target; the newest are protected. A request
+    that asked for clearing by `context_management` gets all of them cleared, as that vocabulary has it."""
+    policy, clearing = state.policy, state.clearing
+    uses = policy.trigger_tool_uses
+    if state.size <= clearing.trigger and (uses is None or clearing.waiting <= uses):
+        return
+    stop = _first_protected(state)
+    if not _frees(state, stop, policy.clear_at_least):
+        return
+    size = policy.shaping.clear_batch
+    while state.size > state.target or policy.managed:
+        batch, first, position = _batch(state, stop, size)
+        clearing.considered = first  # what cannot be cleared is not looked at again
+        if not batch or (len(batch) < size and not (state.over or policy.managed)):
+            return  # an incomplete batch waits unless it is needed to fit
+        for i in batch:
+            state.edit(i, "cleared", state.structure.views[i].cleared, "old tool result")
+            _clear_inputs(state, i)
+        clearing.considered = position
+
+
+def _first_protected(state: State) -> int:
+    """Position in `clearing.results` of the first protected one. Protected are the newest that together fit
+    `keep_share` of the budget (or the number the request asked to keep), and always the fresh ones."""
+    clearing, keep = state.clearing, state.policy.keep_tool_uses
+    results = clearing.results
+    while clearing.considered < len(results) and state.gone[results[clearing.considered]]:
+        clearing.considered += 1
+    if keep is not None:
+        return max(clearing.considered, min(clearing.answered, len(results) - max(keep, 0)))
+    room = state.budget * state.policy.shaping.keep_share
+    position = len(results)
+    while position > clearing.considered and room >= state.sent[results[position - 1]]:
+        position -= 1
+        room -= state.sent[results[position]]
+    return max(clearing.considered, min(position, clearing.first_fresh))
+
+
+def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:
+    """The next results to clear, the position of the first of them, and the position after the last."""
+    batch: list[int] = []
+    results = state.clearing.results
+    first = position = state.clearing.considered
+    excluded, pinned = state.policy.excluded, frozenset(state.marked)
+    while position < stop and len(batch) < size:
+        i = results[position]
+        if _is_clearable(state, i, excluded) and state.structure.unit_of[i] not in pinned:
+            batch.append(i)
+        position += 1
+        if not batch:
+            first = position
+    return batch, first, position
+
+
+def _is_clearable(state: State, i: int, excluded: frozenset[str]) -> bool:
+    if state.gone[i] or state.sent[i] - state.structure.views[i].cleared < _LEAST_FREED:
+        return False
+    return not excluded or state.structure.tool_of(i) not in excluded
+
+
+def _frees(state: State, stop: int, least: int) -> bool:
+    """True when clearing everything before position `stop` frees at least `least` tokens."""
+    excluded = state.policy.excluded
+    for position in range(state.clearing.considered, stop):
+        if least <= 0:
+            break
+        i = state.clearing.results[position]
+        if _is_clearable(state, i, excluded):
+            least -= state.sent[i] - state.structure.views[i].cleared
+    return least <= 0
+
+
+def _clear_inputs(state: State, result: int) -> None:
+    """Where the request asks for it, clear the arguments of the call together with its result."""
+    asked = state.policy.clear_inputs
+    call = state.structure.caller_of[result]
+    if not asked or call in state.edits or not state.structure.views[call].call_tokens:
+        return
+    if asked is True or (isinstance(asked, tuple) and state.structure.tool_of(result) in asked):
+        tokens = state.measure(call, "inputs_cleared", 0)
+        if tokens < state.sent[call]:
+            state.edit(call, "inputs_cleared", tokens, "arguments of a cleared result")

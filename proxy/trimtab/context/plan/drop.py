@@ -1,0 +1,58 @@
+"""The stages that remove messages without a summary: whole turns, oldest first, and inside a long turn whole cycles.
+A note stands in the gap.
+"""
+
+from __future__ import annotations
+
+from trimtab.context.plan.alternation import drop_kept_answers
+from trimtab.context.plan.frontier import Goal, advance, drop_unpinned, first_recent, goal, release_question
+from trimtab.context.plan.state import State
+
+_OLDEST = "oldest part of the conversation"
+
+
+def drop(state: State) -> None:
+    """Advance over whole turns, oldest first, and inside a long turn over whole cycles."""
+    _drop_before(state, state.structure.unit_of[first_recent(state)], None)
+
+
+def drop_all_but_question(state: State) -> None:
+    """The last resort before a refusal: everything but system messages and the current question goes, and at the
+    very end the note or the summary too."""
+    if not state.over:
+        return
+    question = state.question
+    _drop_before(state, state.units_walked, set() if question is None else {state.structure.unit_of[question]})
+    if state.over:
+        drop_kept_answers(state)
+    if state.over:
+        state.close_gap()
+
+
+def _drop_before(state: State, last: int, only: set[int] | None) -> None:
+    """Advance to unit `last` at most: over a whole turn at once, or unit by unit where the whole turn would go far
+    below the target (a sub-agent's conversation is one turn) or may not go as a whole. `only`: the units to keep
+    instead of the pinned ones."""
+    aim, compaction = goal(state), state.compaction
+    if aim.reached(state):
+        return
+    pins = state.pins() if only is None else only
+    drop_unpinned(state, pins, aim)
+    while compaction.frontier < last and not aim.reached(state):
+        stop, whole = _rest_of_turn(state, last, aim)
+        while compaction.frontier < stop and (whole or not aim.reached(state)):
+            advance(state, compaction.frontier + 1, pins, "dropped", _OLDEST)
+    release_question(state, pins, "dropped")
+
+
+def _rest_of_turn(state: State, last: int, aim: Goal) -> tuple[int, bool]:
+    """Where the turn the frontier stands in ends, `last` at most, and whether it goes as a whole."""
+    units = state.structure.units
+    first = stop = state.compaction.frontier
+    turn, weight = units[first].turn, 0
+    while stop < last and units[stop].turn == turn:
+        weight += state.unit_size(stop)
+        stop += 1
+    messages = units[stop - 1].stop - units[first].start
+    deep = state.size - weight < aim.least_tokens or state.message_count - messages < aim.least_messages
+    return stop, stop < last and not deep

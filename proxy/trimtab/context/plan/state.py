@@ -1,0 +1,253 @@
+"""The state of a replay: what would have been sent, as far as the history has been walked.
+
+Every prefix of a history that ends before an assistant message once was a request. The planner walks the history
+once and at each such boundary does what it would have done then; this is the state it carries. Frontiers only move
+forward and a removed message stays removed. No clock is read, so the walk is a pure function of history, policy and
+budget, and two replicas that never met send the same bytes.
+
+Three parts: the `structure` of the history, which does not change; `clearing`, how far tool results have been
+cleared; `compaction`, how far the history has been compacted. The rest is what would be sent. A stage takes the state.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from trimtab.context.apply.rewrite import rewrite
+from trimtab.context.edits import Edit, Segment, Stage
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.policy import Policy
+from trimtab.context.read.structure import SYSTEM_ROLES, Structure
+from trimtab.context.read.views import MESSAGE_OVERHEAD, Memo, View
+from trimtab.context.texts import NOTE
+
+NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
+
+
+class Clearing(msgspec.Struct):
+    """The frontier of clearing: a position among the tool results."""
+
+    trigger: int  # tokens of the request above which results are cleared
+    results: list[int] = []  # messages that are tool results, as far as walked
+    considered: int = 0  # results that have been cleared or passed over; they are not looked at again
+    answered: int = 0  # results that an assistant message came after: the model has seen them
+    newest_protected: bool = True  # False in a lookahead: at the next overflow these results are no longer the newest
+
+    @property
+    def waiting(self) -> int:
+        """Number of results not considered yet."""
+        return len(self.results) - self.considered
+
+    @property
+    def first_fresh(self) -> int:
+        """Position in `results` of the first that is never cleared: the newest, and what the model has not seen."""
+        return min(self.answered, len(self.results) - 1) if self.newest_protected else len(self.results)
+
+
+class Compaction(msgspec.Struct):
+    """The frontier of compaction: units before it have been removed, but for `held_question` and those in
+    `kept_pins` and `kept_answers`."""
+
+    frontier: int
+    held_question: int | None = None  # unit: the question of the turn in which the frontier stands
+    kept_pins: list[int] = []  # units that were pinned when the frontier passed them
+    kept_answers: dict[int, int] = {}  # where roles must alternate: unit of a question -> the answer kept before it
+    segments: list[Segment] = []  # as far as the history has been cut into them
+    passed: int = 0  # segments that the frontier has passed by summarizing
+    covered: int = 0  # segments whose summary stands in the gap; 0: the note stands there, if anything
+    gap_tokens: int = 0  # of the note or summary
+
+
+class State:
+    """Mutable only inside one replay. Messages and units are named by their index, sizes are estimated tokens."""
+
+    def __init__(self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo) -> None:
+        """`fixed`: tokens of what the model reads beside the messages, such as tools."""
+        self.structure, self.policy, self.memo = structure, policy, memo
+        self.budget = self.target = budget
+        limits = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
+        self.message_limits = [n for n in limits if n is not None]
+        self.most_messages = min(self.message_limits, default=len(structure.views))
+        self.clearing = Clearing(min(budget, policy.trigger_tokens or budget))
+        self.compaction = Compaction(structure.first_unit)
+        # What would be sent.
+        self.size = fixed
+        self.fixed = fixed  # grows by each system message walked
+        self.sent = [view.tokens for view in structure.views]  # by message
+        self.edits: dict[int, Edit] = {}  # by message
+        self.first_change: Stage | None = None  # the first stage that changed something at this boundary
+        self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
+        self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
+        self.removed_tokens = 0  # of all removed messages, before any edit
+        # What has been walked.
+        self.end = 0  # messages walked: the boundary at which the walk stands
+        self.users: list[int] = []  # user messages
+        self.run: list[int] = []  # user messages of the current run: its question, and those injected since
+        self.marked: list[int] = []  # units the client pinned
+        self.oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
+        self._remaining: list[int] = []
+
+    # -- walking -------------------------------------------------------------------------------------------------
+
+    def advance(self, end: int) -> None:
+        """Take in the messages up to `end`."""
+        self.first_change = None
+        views = self.structure.views
+        for i in range(self.end, end):
+            self.end = i + 1
+            self._take(i, views[i])
+
+    def _take(self, i: int, view: View) -> None:
+        self.size += view.tokens
+        if view.role in SYSTEM_ROLES:
+            self.fixed += view.tokens
+        else:
+            self.message_count += 1
+            self._remaining.append(i)
+        caller = self.structure.caller_of[i]
+        if self.gone[caller]:
+            return self.remove(i, self.edits[caller].stage, "its tool call was removed")
+        if view.role == "user":
+            self._take_user(i)
+        elif view.role == "assistant":
+            self.clearing.answered = len(self.clearing.results)
+        elif view.is_result:
+            self.clearing.results.append(i)
+        if view.pinned:
+            # A late result cannot stay without its call.
+            self.marked += dict.fromkeys((self.structure.unit_of[caller], self.structure.unit_of[i]))
+        if view.chars > self.policy.shaping.max_message_chars:
+            self.oversized.append(i)
+
+    def _take_user(self, i: int) -> None:
+        before = self.structure.views[i - 1] if i else None
+        injected = before is not None and (before.is_result or before.role == "user")
+        if not injected:
+            self.run = []
+        self.run.append(i)
+        self.users.append(i)
+
+    @property
+    def question(self) -> int | None:
+        """The newest user message so far."""
+        return self.users[-1] if self.users else None
+
+    @property
+    def over(self) -> bool:
+        """True when the size is above the budget."""
+        return self.size > self.budget
+
+    @property
+    def units_walked(self) -> int:
+        """Number of units walked. At a boundary all of them are complete."""
+        return self.structure.unit_of[self.end - 1] + 1 if self.end else 0
+
+    @property
+    def needs_shaping(self) -> bool:
+        """True when there are too many tokens, messages or tool results."""
+        uses = self.policy.trigger_tool_uses
+        return (
+            self.size > self.clearing.trigger
+            or self.message_count > self.most_messages
+            or (uses is not None and self.clearing.waiting > uses)
+        )
+
+    def remaining(self) -> list[int]:
+        """Messages walked and not removed, system messages apart. Linear in the number of those that remain."""
+        self._remaining = [i for i in self._remaining if not self.gone[i]]
+        return self._remaining
+
+    # -- what must stay ------------------------------------------------------------------------------------------
+
+    def pins(self) -> set[int]:
+        """Units that must stay, as seen from this boundary: the task, the user messages of the run, what the client
+        marked. Above `pin_share` of the budget the oldest lose their pin first; the current question never does."""
+        # Removed ones are forgotten, so that the next call costs what remains.
+        self.marked = [u for u in self.marked if not self.unit_gone(u)]
+        self.run = [i for i in self.run if not self.gone[i]]
+        unit_of = self.structure.unit_of
+        found = {unit_of[i] for i in [*self.users[:1], *self.run]}.union(self.marked)
+        ordered = sorted(u for u in found if not self.unit_gone(u))
+        question = self.question
+        current = None if question is None else unit_of[question]
+        total = sum(self.unit_size(u) for u in ordered)
+        most = self.budget * self.policy.shaping.pin_share
+        pinned = set(ordered)
+        for u in ordered:
+            if total <= most:
+                break
+            if u != current:
+                pinned.discard(u)
+                total -= self.unit_size(u)
+        return pinned
+
+    def set_target(self) -> None:
+        """Set the target for this boundary: what stays anyway, and the share `target` of the room above it.
+
+        A share of the whole budget could lie below a large system prompt or task, and shaping would then remove
+        everything else at every step. A note that had to be given up is tried again.
+        """
+        if self.removed_tokens >= NOTE_TOKENS:
+            self.open_gap(NOTE_TOKENS)
+        stays = sum(self.unit_size(u) for u in self.pins()) + self.fixed
+        self.target = min(self.budget, stays + int(max(0, self.budget - stays) * self.policy.shaping.target))
+
+    def unit_size(self, u: int) -> int:
+        """Tokens of a unit as it would be sent, as far as it has been walked."""
+        unit = self.structure.units[u]
+        return sum(self.sent[i] for i in range(unit.start, min(unit.stop, self.end)) if not self.gone[i])
+
+    def unit_gone(self, u: int) -> bool:
+        """True when a unit has been removed."""
+        return bool(self.gone[self.structure.units[u].start])
+
+    def is_untouchable(self, i: int) -> bool:
+        """True for system messages and the current question, which reach the model unchanged."""
+        return self.structure.views[i].role in SYSTEM_ROLES or i == self.question
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def edit(self, i: int, stage: Stage, tokens: int, reason: str, amount: int = 0) -> None:
+        """Put one edit on message i; a later edit takes the place of an earlier one."""
+        self.size += tokens - self.sent[i]
+        self.sent[i] = tokens
+        self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
+        self.first_change = self.first_change or stage
+
+    def drop(self, u: int, stage: Stage, reason: str) -> None:
+        """Remove a unit, and with it the late results of its calls."""
+        unit = self.structure.units[u]
+        for i in [*range(unit.start, unit.stop), *self.structure.late_results.get(unit.start, ())]:
+            if i < self.end:
+                self.remove(i, stage, reason)
+
+    def remove(self, i: int, stage: Stage, reason: str) -> None:
+        """Remove a message. Once the removed messages were larger than the note, the note stands in their place."""
+        if self.gone[i]:
+            return
+        self.gone[i] = 1
+        self.removed_tokens += self.structure.views[i].tokens
+        self.message_count -= self.structure.unit_of[i] >= self.compaction.frontier
+        self.edit(i, stage, 0, reason)
+        if self.removed_tokens >= NOTE_TOKENS:
+            self.open_gap(NOTE_TOKENS)
+
+    def open_gap(self, tokens: int) -> None:
+        """Count what stands in the gap: the note, or the larger summary that takes its place."""
+        if tokens > self.compaction.gap_tokens:
+            self.size += tokens - self.compaction.gap_tokens
+            self.compaction.gap_tokens = tokens
+
+    def close_gap(self) -> None:
+        """Give up the note or the summary."""
+        self.size -= self.compaction.gap_tokens
+        self.compaction.gap_tokens = self.compaction.covered = 0
+
+    def measure(self, i: int, stage: Stage, amount: int) -> int:
+        """Tokens message i would have after an edit. The edit is made to measure it; the memo keeps the result."""
+        key = (self.structure.views[i].digest, stage, amount)
+        tokens: int | None = self.memo.get(key)
+        if tokens is None:
+            tokens = self.memo.view(rewrite(self.structure.raws[i], stage, amount)).tokens
+            self.memo.put(key, tokens)
+        return tokens

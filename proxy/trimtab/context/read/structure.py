@@ -1,0 +1,96 @@
+"""The structure of a history: units and turns, and so the places where it may be cut.
+
+A unit is a message, or an assistant message with the results of its tool calls that follow it. A turn starts at a
+user message and runs to the next. Results are paired by position, not by id alone: providers reuse ids, so a result
+belongs to the nearest assistant message before it that declares its id. A late result, one that comes after other
+messages, is a unit of its own (what was cut before it came must not change); it goes and stays with its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.context.read.views import View
+
+SYSTEM_ROLES = ("system", "developer")
+
+
+class Unit(msgspec.Struct, frozen=True, gc=False):
+    """Messages [start, stop) that stay or go together. `turn` counts user messages up to here."""
+
+    start: int
+    stop: int
+    turn: int
+    role: str  # of its first message
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """A history cut into units. Messages and units are named by their index."""
+
+    raws: Sequence[bytes | Raw]
+    views: Sequence[View]
+    units: Sequence[Unit]
+    unit_of: Sequence[int]  # by message
+    caller_of: Sequence[int]  # by message: see `callers`
+    late_results: Mapping[int, Sequence[int]]  # by the message that made the call
+    first_unit: int  # the first that is not a system message
+
+    def tool_of(self, result: int) -> str:
+        """Name of the tool whose result message `result` is; "" when its call is unknown."""
+        calls = self.views[self.caller_of[result]].calls
+        return next((c.name for c in calls if c.id == self.views[result].answers), "")
+
+
+def structure(raws: Sequence[bytes | Raw], views: Sequence[View]) -> Structure:
+    """Cut a history. Linear in the number of messages."""
+    caller_of = callers(views)
+    found = units(views, caller_of)
+    unit_of = [u for u, unit in enumerate(found) for _ in range(unit.start, unit.stop)]
+    first = next((u for u, unit in enumerate(found) if unit.role not in SYSTEM_ROLES), len(found))
+    return Structure(raws, views, found, unit_of, caller_of, late_results(found, caller_of), first)
+
+
+def callers(views: Sequence[View]) -> list[int]:
+    """For each message the index of the assistant message whose call it answers; its own index if it answers none."""
+    declared: dict[str, int] = {}  # call id -> the nearest assistant message that declares it
+    found: list[int] = []
+    for i, view in enumerate(views):
+        found.append(i if view.answers is None else declared.get(view.answers, i))
+        if view.role == "assistant":
+            for call in view.calls:
+                declared[call.id] = i
+    return found
+
+
+def units(views: Sequence[View], caller_of: Sequence[int] | None = None) -> list[Unit]:
+    """Cut a history into units, in order and without a gap. Linear in the number of messages."""
+    out: list[Unit] = []
+    turn = start = 0
+    caller_of = callers(views) if caller_of is None else caller_of
+    for stop in range(1, len(views) + 1):
+        if stop < len(views) and caller_of[stop] == start:
+            continue
+        role = views[start].role
+        turn += role == "user"
+        out.append(Unit(start, stop, turn, role))
+        start = stop
+    return out
+
+
+def late_results(units: Sequence[Unit], caller_of: Sequence[int]) -> dict[int, list[int]]:
+    """The results that stand outside the unit of their call, by the index of the call's message."""
+    late: dict[int, list[int]] = {}
+    for unit in units:
+        caller = caller_of[unit.start]
+        if caller != unit.start:
+            late.setdefault(caller, []).append(unit.start)
+    return late
+
+
+def boundaries(views: Sequence[View]) -> list[int]:
+    """The lengths of all prefixes that once were a request: those that end before an assistant message, and the
+    whole history."""
+    return [i for i, view in enumerate(views) if view.role == "assistant" and i] + [len(views)]
