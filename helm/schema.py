@@ -1,7 +1,7 @@
 """Writes `values.schema.json`: `python -m helm.schema`. Types come from the defaults in `values.yaml`, so a
-value cannot be added without being checked; what a default cannot say (choices, ranges, the shape of free
-maps) stands in `SAID` below. The table `config` is what the proxy itself decodes, taken from its settings, so
-a slip in it is refused by `helm install` already.
+value cannot be added without being checked; what a default cannot express (choices, ranges, the shape of free
+maps) stands in `DECLARED` below. The table `config` is what the proxy itself decodes, taken from its settings, so
+that `helm install` refuses a mistake in it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ OBJECTS = {"type": "array", "items": {"type": "object"}}
 TEXTS = {"type": "array", "items": {"type": "string"}}
 PORTS = {"type": "array", "items": PORT}
 DURATION = {"type": "string", "pattern": "^([0-9]+(ms|[smhd]))*$"}
+GATEWAY_DURATION = {"type": "string", "pattern": "^([0-9]{1,5}(h|m|s|ms)){1,4}$"}  # Gateway API, GEP-2257
 AVAILABLE = {"anyOf": [{"type": "null"}, COUNT, {"type": "string", "pattern": "^[0-9]+%$"}]}
 SECRET_KEY = {
     "type": "object",
@@ -46,9 +47,17 @@ SPREAD = {
     },
     "additionalProperties": False,
 }
+PROBE = {
+    "type": "object",
+    "properties": {
+        name: {"type": "integer", "minimum": 1}
+        for name in ("periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold", "initialDelaySeconds")
+    },
+    "additionalProperties": False,
+}
 _MONITOR = {"labels": STRINGS, "interval": DURATION, "scrapeTimeout": DURATION}
 
-SAID: dict[str, Schema] = {
+DECLARED: dict[str, Schema] = {
     "nameOverride": NAME,
     "fullnameOverride": NAME,
     "commonLabels": STRINGS,
@@ -66,7 +75,10 @@ SAID: dict[str, Schema] = {
     "extraArgs": TEXTS,
     "redis.url": {"type": "string", "pattern": "^(redis(\\+sentinel|\\+cluster)?://|rediss://|$)"},
     "redis.bundled.resources": FREE,
-    "replicaCount": COUNT,
+    "redis.bundled.nodeSelector": STRINGS,
+    "redis.bundled.tolerations": OBJECTS,
+    "redis.bundled.affinity": FREE,
+    "replicaCount": {"type": ["integer", "null"], "minimum": 0},
     "revisionHistoryLimit": COUNT,
     "strategy": FREE,
     "containerPort": {**PORT, "minimum": 1024},
@@ -74,6 +86,7 @@ SAID: dict[str, Schema] = {
     "drain.preStopSeconds": {**SECONDS, "minimum": 1},
     "terminationGracePeriodSeconds": {"type": ["integer", "null"], "minimum": 1},
     "lifecycle": FREE,
+    **{f"probes.{name}": PROBE for name in ("startup", "liveness", "readiness")},
     "autoscaling.minReplicas": {**COUNT, "minimum": 1},
     "autoscaling.maxReplicas": {**COUNT, "minimum": 1},
     "autoscaling.targetCPUUtilizationPercentage": MAYBE_COUNT,
@@ -108,12 +121,21 @@ SAID: dict[str, Schema] = {
     "httpRoute.annotations": STRINGS,
     "httpRoute.parentRefs": OBJECTS,
     "httpRoute.hostnames": TEXTS,
+    "httpRoute.timeouts": {
+        "type": "object",
+        "properties": {"request": GATEWAY_DURATION, "backendRequest": GATEWAY_DURATION},
+        "additionalProperties": False,
+    },
     "networkPolicy.from": OBJECTS,
+    "networkPolicy.metricsFrom": OBJECTS,
+    "networkPolicy.otlpPorts": PORTS,
+    "networkPolicy.otlpTo": OBJECTS,
     "networkPolicy.upstreamPorts": PORTS,
     "networkPolicy.upstreamTo": OBJECTS,
     "networkPolicy.redisPorts": PORTS,
     "networkPolicy.extraIngress": OBJECTS,
     "networkPolicy.extraEgress": OBJECTS,
+    "metrics.port": {"type": ["integer", "null"], "minimum": 1024, "maximum": 65535},
     **{f"metrics.serviceMonitor.{key}": value for key, value in _MONITOR.items()},
     "metrics.serviceMonitor.relabelings": OBJECTS,
     "metrics.serviceMonitor.metricRelabelings": OBJECTS,
@@ -130,9 +152,9 @@ SAID: dict[str, Schema] = {
 
 
 def inferred(value: Any, path: str) -> Schema:
-    """The schema of one value from its default. Raises KeyError for a default that says too little."""
-    if path in SAID:
-        return SAID[path]
+    """The schema of one value from its default. Raises KeyError for a default that does not show its type."""
+    if path in DECLARED:
+        return DECLARED[path]
     match value:
         case bool():
             return {"type": "boolean"}
@@ -141,7 +163,7 @@ def inferred(value: Any, path: str) -> Schema:
         case dict() if value:
             properties = {key: inferred(item, f"{path}.{key}".lstrip(".")) for key, item in value.items()}
             return {"type": "object", "properties": properties, "additionalProperties": False}
-    raise KeyError(f"{path}: the default says too little about its type, add it to SAID")
+    raise KeyError(f"{path}: the default does not show its type, add it to DECLARED")
 
 
 def proxy_tables() -> dict[str, Schema]:
@@ -167,7 +189,7 @@ def _bare(schema: Any) -> Any:
 def built() -> Schema:
     """The whole schema."""
     defaults = yaml.safe_load((HERE / "values.yaml").read_text())
-    SAID["config"] = {"$ref": "#/$defs/Settings"}
+    DECLARED["config"] = {"$ref": "#/$defs/Settings"}
     schema = inferred(defaults, "")
     schema["$defs"] = proxy_tables()
     schema["properties"]["global"] = {"type": "object"}  # Helm's own, when this chart is a dependency

@@ -2,13 +2,14 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* 55 characters leave room for "-metrics": a Service's name may have 63. */}}
 {{- define "trimtab.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}
 {{- else if contains (include "trimtab.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 55 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name (include "trimtab.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name (include "trimtab.name" .) | trunc 55 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -36,6 +37,10 @@ annotations:
 {{- end -}}
 
 {{- define "trimtab.image" -}}
+{{- if not .Values.image.repository -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- fail (printf "image.repository is empty, and there is no public image. Build one and push it where the cluster can pull it: docker build -t REGISTRY/trimtab:%s . && docker push REGISTRY/trimtab:%s, then --set image.repository=REGISTRY/trimtab" $tag $tag) -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
@@ -55,7 +60,7 @@ annotations:
 {{ .Values.existingConfigMap | default (include "trimtab.fullname" .) }}
 {{- end -}}
 
-{{/* preStop, then what the proxy gives open streams (its own defaults where the file is silent), then 5 s to exit. */}}
+{{/* preStop, then what the proxy gives open streams (its own defaults where config does not set them), then 5 s to exit. */}}
 {{- define "trimtab.grace" -}}
 {{- $server := .Values.config.server | default dict -}}
 {{- $streams := addf (dig "grace_s" 30.0 $server) (dig "drain_s" 2.0 $server) | ceil -}}

@@ -12,17 +12,29 @@ from typing import Any
 
 import yaml
 
-from tests.deploy.matrix import KUBERNETES, REFUSED, VALUES, every_manifest, manifests, pods, rendered
+from tests.deploy.matrix import (
+    KUBERNETES,
+    REFUSED,
+    VALUES,
+    every_manifest,
+    manifests,
+    pods,
+    proxy_container,
+    proxy_pod,
+    rendered,
+    with_image,
+)
 from tests.deploy.tools import ROOT, Wrong, python, run
 from trimtab.settings import parse
 
 # Kinds that come with an operator or a gateway, for which Kubernetes itself has no schema.
-_GUESTS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute")
+_GUESTS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute", "ScaledObject")
 
-# Reads each manifest with the operator's own models and looks whether any key got lost on the way: an unknown one does.
+# Reads each manifest with the operators' own models. A key that is lost on the way is unknown to them.
 _OPERATOR_MODELS = """
 import json, sys
-import cloudcoil.models.prometheus_operator.v1 as models
+import cloudcoil.models.keda.v1alpha1 as keda
+import cloudcoil.models.prometheus_operator.v1 as prometheus
 def lost(given, kept, place):
     if isinstance(given, dict):
         gone = [place + "." + key for key in given if key not in kept]
@@ -31,6 +43,7 @@ def lost(given, kept, place):
         return [p for i, v in enumerate(given) for p in lost(v, kept[i], f"{place}[{i}]")]
     return []
 for document in json.load(sys.stdin):
+    models = keda if document["apiVersion"].startswith("keda.sh") else prometheus
     model = getattr(models, document["kind"]).model_validate(document)
     kept = model.model_dump(by_alias=True, exclude_unset=True, mode="json")
     if places := lost(document["spec"], kept["spec"], document["kind"]):
@@ -41,7 +54,7 @@ for document in json.load(sys.stdin):
 def lint() -> str:
     """`helm lint --strict`, with nothing set and with everything on."""
     for values in VALUES.values():
-        run("helm", "lint", "--strict", "helm", "--values", "-", stdin=values)
+        run("helm", "lint", "--strict", "helm", "--values", "-", stdin=with_image(values))
     return f"helm lint --strict, {len(VALUES)} sets of values"
 
 
@@ -80,11 +93,33 @@ def kubernetes_accepts() -> str:
     return f"{count} manifests valid strictly, Kubernetes {' and '.join(KUBERNETES)}"
 
 
-def operator_accepts() -> str:
-    """Monitors and rules by the Prometheus operator's own models."""
-    documents = [d for _, d in every_manifest() if d["apiVersion"] == "monitoring.coreos.com/v1"]
+def operators_accept() -> str:
+    """Monitors and rules by the Prometheus operator's own models, autoscalers by KEDA's."""
+    groups = ("monitoring.coreos.com/v1", "keda.sh/v1alpha1")
+    documents = [d for _, d in every_manifest() if d["apiVersion"] in groups]
     python(_OPERATOR_MODELS, json.dumps(documents))
-    return f"{len(documents)} monitors and rules read by the Prometheus operator's models, no key unknown"
+    return f"{len(documents)} monitors, rules and autoscalers read by their operators' models, no key unknown"
+
+
+# Variables of the examples that have to look like what they are.
+_VARIABLES = {name: "5" * 64 for name in ("KEY_SHA256", "CLIENT_KEY_SHA256")}
+
+
+def alerts_are_this_releases() -> str:
+    """Each alert looks at the series that the monitors of the same release make, and links to its section."""
+    count = 0
+    for where, document in every_manifest():
+        if document["kind"] != "PrometheusRule":
+            continue
+        job = "llm" if where.startswith("another name") else "trimtab"
+        for rule in (rule for group in document["spec"]["groups"] for rule in group["rules"]):
+            selectors = re.findall(r"(?:trimtab_\w+|up){([^}]*)}", rule["expr"])
+            if any(f'job="{job}", namespace="n"' not in selector for selector in selectors) or not selectors:
+                raise Wrong(f"{where}: {rule['alert']} looks at series of others: {rule['expr']}")
+            if not rule["annotations"]["runbook_url"].endswith(f"#{rule['alert'].lower()}"):
+                raise Wrong(f"{where}: {rule['alert']} links to another section")
+            count += 1
+    return f"{count} alerts, each on the series of its own release"
 
 
 def proxy_reads_its_file() -> str:
@@ -94,7 +129,7 @@ def proxy_reads_its_file() -> str:
         text = document.get("data", {}).get("trimtab.toml") if document["kind"] == "ConfigMap" else None
         if text is not None:
             names = re.findall(r"\$\{(\w+)\}", text)
-            settings = parse(text, {name: f"redis://{name.lower()}" for name in names})
+            settings = parse(text, {name: _VARIABLES.get(name, f"redis://{name.lower()}") for name in names})
             if not settings.upstreams:
                 raise Wrong(f"{where}: no upstreams")
             count += 1
@@ -107,13 +142,11 @@ def secrets_are_references() -> str:
         if document["kind"] == "Secret":
             raise Wrong(f"{where}: the chart makes a Secret")
     for (name, _), documents in rendered().items():
-        kinds = {d["kind"]: d for d in documents if d["metadata"]["name"] in ("t-trimtab", "llm")}
-        asked = set(re.findall(r"\$\{(\w+)\}", str(kinds.get("ConfigMap", {}).get("data", ""))))
-        (container,) = (
-            c for c in kinds["Deployment"]["spec"]["template"]["spec"]["containers"] if c["name"] == "trimtab"
-        )
+        files = [d["data"]["trimtab.toml"] for d in documents if "trimtab.toml" in d.get("data", {})]
+        asked = set(re.findall(r"\$\{(\w+)\}", "".join(files)))
+        container = proxy_container(documents)
         given = {e["name"] for e in container.get("env", []) if "secretKeyRef" in e.get("valueFrom", {})}
-        if asked - given:
+        if asked - given and "envFrom" not in container:
             raise Wrong(f"{name}: {asked - given} is asked for and comes from no Secret")
     return "no Secret made, every ${NAME} of the file comes from one"
 
@@ -139,14 +172,10 @@ def pods_are_locked_down() -> str:
 def streams_may_finish() -> str:
     """The pod is given longer than the hook, the drain and the open streams take together."""
     for (name, _), documents in rendered().items():
-        deployment = next(
-            d for d in documents if d["kind"] == "Deployment" and d["metadata"]["name"] in ("t-trimtab", "llm")
-        )
         text = next((d["data"]["trimtab.toml"] for d in documents if "trimtab.toml" in d.get("data", {})), "")
         found = re.findall(r"(?:grace_s|drain_s) = ([0-9.]+)", text)
-        pod = deployment["spec"]["template"]["spec"]
-        hook = next(c for c in pod["containers"] if c["name"] == "trimtab")["lifecycle"]["preStop"]["sleep"]["seconds"]
-        if pod["terminationGracePeriodSeconds"] < hook + sum(map(float, found)):
+        hook = proxy_container(documents)["lifecycle"]["preStop"]["sleep"]["seconds"]
+        if proxy_pod(documents)["terminationGracePeriodSeconds"] < hook + sum(map(float, found)):
             raise Wrong(f"{name}: killed before its streams may end")
     return "the grace time covers preStop, drain and streams"
 
@@ -223,7 +252,8 @@ CHECKS: tuple[Callable[[], str], ...] = (
     renders,
     refuses,
     kubernetes_accepts,
-    operator_accepts,
+    operators_accept,
+    alerts_are_this_releases,
     proxy_reads_its_file,
     secrets_are_references,
     pods_are_locked_down,

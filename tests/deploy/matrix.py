@@ -8,9 +8,11 @@ from typing import Any
 import yaml
 
 from tests.deploy.tools import ROOT, run
+from trimtab.settings import ServerSettings
 
 # The oldest and the newest version the chart says it takes.
 KUBERNETES = ("1.30", "1.37")
+IMAGE = "registry.example/trimtab"
 
 ALL_ON = """
 commonLabels: { team: agents }
@@ -26,12 +28,19 @@ config:
   shaping: { target: 0.7, announce: true, exclude_tools: [memory, notes] }
   profiles: { tight: { shaping: { target: 0.5 } } }
   compaction: { model: same, max_summary_tokens: 1500 }
-  telemetry: { log_format: json }
+  telemetry: { log_format: json, traces: true }
 secretEnv: { A_TOKEN: { name: keys, key: a } }
 extraEnv: [{ name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://otel:4318" }]
 extraEnvFrom: [{ secretRef: { name: more, optional: true } }]
-redis: { bundled: { enabled: true } }
+redis:
+  bundled:
+    enabled: true
+    nodeSelector: { kubernetes.io/os: linux }
+    tolerations: [{ key: spot, operator: Exists }]
+    affinity: { nodeAffinity: { } }
+    priorityClassName: high
 drain: { preStopSeconds: 10 }
+probes: { liveness: { initialDelaySeconds: 5, timeoutSeconds: 10 } }
 autoscaling: { enabled: true, targetMemoryUtilizationPercentage: 80 }
 podDisruptionBudget: { minAvailable: 50% }
 nodeSelector: { kubernetes.io/os: linux }
@@ -50,7 +59,11 @@ extraObjects: [{ apiVersion: v1, kind: ConfigMap, metadata: { name: "{{ .Release
 serviceAccount: { annotations: { role: trimtab } }
 service: { type: LoadBalancer, port: 8080, annotations: { internal: "true" }, trafficDistribution: PreferClose }
 ingress: { enabled: true, className: nginx, hosts: [llm.example], tls: [{ hosts: [llm.example], secretName: t }] }
-httpRoute: { enabled: true, parentRefs: [{ name: gateway }], hostnames: [llm.example] }
+httpRoute:
+  enabled: true
+  parentRefs: [{ name: gateway }]
+  hostnames: [llm.example]
+  timeouts: { request: 1h30m }
 networkPolicy:
   enabled: true
   from: [{ namespaceSelector: {} }]
@@ -58,14 +71,19 @@ networkPolicy:
 metrics:
   serviceMonitor: { enabled: true, labels: { release: prom }, scrapeTimeout: 10s }
   podMonitor: { enabled: true }
-  prometheusRule: { enabled: true, alertLabels: { team: agents }, disabled: [TrimtabDown] }
+  prometheusRule:
+    enabled: true
+    alertLabels: { team: agents }
+    disabled: [TrimtabDown]
+    runbookUrl: https://docs.example/operations
   dashboard: { enabled: true, namespace: monitoring }
-""".replace("KEY", "0" * 64)
+""".replace("KEY", "5" * 64)
 
 VALUES: dict[str, str] = {
     "defaults": "",
     "everything on": ALL_ON,
     "the gateway example": (ROOT / "helm/examples/gateway.yaml").read_text(),
+    "the KEDA example": (ROOT / "helm/examples/keda.yaml").read_text(),
     "Redis elsewhere, its URL in a Secret": "redis: { urlSecret: { name: redis } }\nnetworkPolicy: { enabled: true }",
     "Redis elsewhere, its URL here": "redis: { url: 'redis+sentinel://a:26379,b:26379/main' }",
     "a ConfigMap of one's own": "existingConfigMap: mine",
@@ -75,9 +93,22 @@ VALUES: dict[str, str] = {
     ),
     "no limits, a longer grace": "resources: {}\nterminationGracePeriodSeconds: 600",
     "a node port": "service: { type: NodePort, nodePort: 30080 }",
+    "another name, so another job in Prometheus": "nameOverride: llm\nmetrics: { prometheusRule: { enabled: true } }",
+    "hashes of client keys from a Secret": (
+        "config: { server: { client_keys: ['${KEY_SHA256}'] } }\nsecretEnv: { KEY_SHA256: { name: k, key: k } }"
+    ),
+    "references to what extraEnvFrom holds": (
+        "config: { upstreams: [{ name: a, base_url: 'http://${HOST}/v1' }] }\n"
+        "extraEnvFrom: [{ configMapRef: { name: places } }]"
+    ),
 }
+if "metrics_port" in ServerSettings.__struct_fields__:  # a proxy without it would refuse the file
+    VALUES["metrics on a port of their own"] = (
+        "metrics: { port: 9464, serviceMonitor: { enabled: true }, podMonitor: { enabled: true } }\n"
+        "networkPolicy: { enabled: true, metricsFrom: [{ namespaceSelector: {} }] }"
+    )
 
-# What must not be installed, and a word of the reason.
+# What must not be installed, and a part of the reason.
 REFUSED: dict[str, tuple[str, str]] = {
     "a misspelt value": ("replicaCuont: 3", "replicaCuont"),
     "a misspelt setting": ("config: { shaping: { targt: 0.5 } }", "targt"),
@@ -85,21 +116,46 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a key in the values": (
         "config: { upstreams: [{ name: a, base_url: 'http://a/v1', api_key: sk-123 }] }", "must be a reference",
     ),
-    "a key lent to everyone": (
+    "a key that anyone could spend": (
         "config: { upstreams: [{ name: a, base_url: 'http://a/v1', api_key: '${A}' }] }", "client_keys",
     ),
     "a password in a URL": ("redis: { url: 'redis://:secret@r:6379/0' }", "urlSecret"),
     "two Redis": ("redis: { url: 'redis://r:6379/0', bundled: { enabled: true } }", "exclude"),
     "nowhere to send to": ("config: { upstreams: [] }", "upstreams is empty"),
+    "no image": ("image: { repository: '' }", "docker build -t REGISTRY/trimtab:"),
+    "a client's key instead of its hash": (
+        "config: { server: { client_keys: [sk-client-1] } }", "neither the sha256 of a key",
+    ),
+    "the hash of no key": ("config: { server: { client_keys: ['" + "0" * 64 + "'] } }", "only zeros"),
+    "a reference without a variable": (
+        "config: { upstreams: [{ name: a, base_url: 'https://${PLACE}/v1' }] }", "name its Secret in secretEnv (PLACE",
+    ),
+    "a reference that is not closed": (
+        "config: { upstreams: [{ name: a, base_url: 'https://${PLACE/v1' }] }", "not a reference like ${NAME}",
+    ),
+    "a bundled Redis that the own file does not know": (
+        "existingConfigMap: mine\nredis: { bundled: { enabled: true } }", "the file comes from existingConfigMap",
+    ),
+    "a Redis that the own file does not know": (
+        "existingConfigMap: mine\nredis: { url: 'redis://r:6379/0' }", "the file comes from existingConfigMap",
+    ),
+    "a probe that never comes": ("probes: { liveness: { periodSeconds: 0 } }", "periodSeconds"),
+    "a route's time in words": ("httpRoute: { timeouts: { request: 10 minutes } }", "request"),
 }  # fmt: skip
 
 
 def manifests(values: str, version: str = KUBERNETES[-1], chart: str = "helm") -> list[dict[str, Any]]:
     """The manifests of a chart for some values. Raises Wrong with Helm's words, Missing."""
-    text = run(
-        "helm", "template", "t", chart, "--namespace", "n", "--kube-version", version, "--values", "-", stdin=values
-    )
+    asked = ("--namespace", "n", "--kube-version", version, "--values", "-")
+    text = run("helm", "template", "t", chart, *asked, stdin=with_image(values))
     return [document for document in yaml.safe_load_all(text) if document]
+
+
+def with_image(values: str) -> str:
+    """The values, with the image that every installation has to name."""
+    whole: dict[str, Any] = yaml.safe_load(values) or {}
+    whole["image"] = {"repository": IMAGE, **whole.get("image", {})}
+    return yaml.safe_dump(whole)
 
 
 @cache
@@ -116,6 +172,18 @@ def every_manifest() -> list[tuple[str, dict[str, Any]]]:
         if version == KUBERNETES[-1]
         for document in documents
     ]
+
+
+def proxy_pod(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """The pod of the proxy itself."""
+    made = [d["spec"]["template"]["spec"] for d in documents if d["kind"] == "Deployment"]
+    return next(pod for pod in made if any(c["name"] == "trimtab" for c in pod["containers"]))
+
+
+def proxy_container(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """The container of the proxy itself."""
+    containers: list[dict[str, Any]] = proxy_pod(documents)["containers"]
+    return next(c for c in containers if c["name"] == "trimtab")
 
 
 def pods() -> list[tuple[str, dict[str, Any]]]:

