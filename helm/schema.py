@@ -73,7 +73,7 @@ DECLARED: dict[str, Schema] = {
     "extraEnv": OBJECTS,
     "extraEnvFrom": OBJECTS,
     "extraArgs": TEXTS,
-    "redis.url": {"type": "string", "pattern": "^(redis(\\+sentinel|\\+cluster)?://|rediss://|$)"},
+    "redis.url": {"type": "string", "pattern": "^(rediss?(\\+sentinel|\\+cluster)?://|$)"},
     "redis.bundled.resources": FREE,
     "redis.bundled.nodeSelector": STRINGS,
     "redis.bundled.tolerations": OBJECTS,

@@ -26,7 +26,7 @@ EXAMPLES = {
     "limits": {"table"},
     "shaping": {"max_messages", "summarize_after_messages"},
     "compaction": {"prompts", "secret"},
-    "redis": {"url"},
+    "redis": {"url", "ca_file"},
     "telemetry": {"otlp_endpoint"},
 }
 

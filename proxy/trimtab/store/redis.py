@@ -70,7 +70,7 @@ class RedisStore:
         """`on_error` is told every failed call, by one word of `CAUSES`. Raises ConfigError for a bad
         address.
         """
-        self._client = connect(settings.url, settings.max_connections)
+        self._client = connect(settings)
         self._spare = spare
         self._timeout = settings.timeout_ms / 1000
         self._slots = asyncio.Semaphore(settings.max_connections)

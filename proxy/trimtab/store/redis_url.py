@@ -1,46 +1,58 @@
-"""From an address to a redis-py client: standalone, Sentinel or Cluster. Nothing is connected here.
+"""From `[redis]` to a redis-py client: standalone, Sentinel or Cluster. Nothing is connected here.
 
-    redis://[user:password@]host[:port][/db]                    rediss:// with TLS
-    redis+sentinel://[user:password@]host:port,…/name[?db=1]    rediss+sentinel:// with TLS
-    redis+cluster://[user:password@]host:port,…                 rediss+cluster:// with TLS
+    redis://[user:password@]host[:port][/db]                rediss:// with TLS
+    redis+sentinel://[user:password@]host:port,…/name       rediss+sentinel:// with TLS, to the Sentinels too
+    redis+cluster://[user:password@]host:port,…             rediss+cluster:// with TLS
 
-User and password are the data servers'; `sentinel_username` and `sentinel_password` in the query are the
-Sentinels'. No client retries by itself: what fails is a miss at once, and `RedisStore` decides when to try
-again.
+redis-py reads the login, one host and the query, so its own options work (`?protocol=3`, `?ssl_certfile=…`). This
+module adds what it lacks: several hosts, and which client they are for. User and password are the data servers';
+`sentinel_username` and `sentinel_password` in the query are the Sentinels'. No client retries by itself: what fails is
+a miss at once, and `RedisStore` decides when to try again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
-from typing import Any
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from trimtab.errors import ConfigError
+from trimtab.store.settings import RedisSettings
 
 Client = Redis | RedisCluster
 
 CONNECT_S = 2.0  # a TLS handshake over a far link takes several round trips
-ANSWER_S = 1.0  # when the connection is given up; the caller has long gone on by then
-SENTINEL_PORT = 26379
+ANSWER_S = 1.0  # when the connection is given up; the caller has gone on long before
 
 
-def connect(url: str, max_connections: int = 32) -> Client:
-    """A client for the address. Raises ConfigError, which never quotes it: it may hold a password."""
-    scheme = url.partition("://")[0]
-    opener = OPENERS.get(scheme)
-    if opener is None:
-        known = ", ".join(f"{name}://" for name in OPENERS)
-        raise ConfigError(f"[redis] url: it must start with one of {known}", param="redis.url")
+class _Address(NamedTuple):
+    hosts: list[tuple[str, int]]
+    path: str
+    options: dict[str, Any]  # keyword arguments of any redis-py client
+
+
+def connect(settings: RedisSettings) -> Client:
+    """A client for the servers of `[redis]`. Raises ConfigError, which never quotes the address: it may hold a
+    password.
+    """
+    scheme = settings.url.partition("://")[0]
+    form = FORMS.get(scheme)
+    if form is None:
+        raise _refused("url", f"it must start with one of {', '.join(f'{name}://' for name in FORMS)}.")
+    _check_ca_file(settings.ca_file, scheme)
+    make, port = form
     try:
-        return opener(urlsplit(url), max_connections)
-    except ValueError:  # a port that is no number, a database that is none, an unbalanced bracket
-        raise ConfigError(f"[redis] url: not a usable {scheme}:// address", param="redis.url") from None
+        return make(_parsed(settings, port))
+    except (ValueError, TypeError):  # a wrong port, database or bracket; an option that redis-py does not have
+        raise _refused("url", f"not a usable {scheme}:// address. Forms: {EXAMPLES}.") from None
 
 
 class _Sentinels(Sentinel):
@@ -51,86 +63,91 @@ class _Sentinels(Sentinel):
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(super().discover_master(service_name))
-            self._asking.add_done_callback(lambda asked: asked.cancelled() or asked.exception())  # seen, if by none
+            self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # no "never retrieved"
         return await asyncio.shield(self._asking)
 
 
-def _standalone(parts: SplitResult, max_connections: int) -> Redis:
-    if not parts.hostname:
-        raise ValueError("no host")
-    return Redis(
-        host=parts.hostname,
-        port=parts.port or 6379,
-        db=int(parts.path.strip("/") or 0),
-        max_connections=max_connections,
-        retry=_once(),
-        **_shared(parts),
-    )
+def _standalone(address: _Address) -> Redis:
+    [(host, port)] = address.hosts
+    options = {"db": int(address.path or 0)} | address.options
+    return Redis(host=host, port=port, retry=_no_retry(), **options)
 
 
-def _sentinel(parts: SplitResult, max_connections: int) -> Redis:
-    name, query = parts.path.strip("/"), parse_qs(parts.query)
-    if not name:
-        raise ValueError("no name of a master")
+def _sentinel(address: _Address) -> Redis:
+    if not address.path:
+        raise ValueError("no name of a primary")
+    options = address.options
     sentinels = _Sentinels(  # type: ignore[no-untyped-call]  # redis-py leaves this class untyped
-        _hosts(parts, SENTINEL_PORT),
+        address.hosts,
         sentinel_kwargs={
-            "username": query.get("sentinel_username", [None])[0],
-            "password": query.get("sentinel_password", [None])[0],
+            "username": options.pop("sentinel_username", None),
+            "password": options.pop("sentinel_password", None),
             "socket_connect_timeout": CONNECT_S / 4,  # one dead Sentinel must not use up the whole wait
             "socket_timeout": ANSWER_S / 2,
-            "retry": _once(),
+            "retry": _no_retry(),
+            **{name: value for name, value in options.items() if name.startswith("ssl")},
         },
     )
-    db = int(query.get("db", ["0"])[0])
-    client: Redis = sentinels.master_for(name, db=db, max_connections=max_connections, retry=_once(), **_shared(parts))
+    client: Redis = sentinels.master_for(address.path, retry=_no_retry(), **options)
+    pool: Any = client.connection_pool
+    pool.make_connection()  # raises TypeError for an unknown option now, not with the first call
     return client
 
 
-def _cluster(parts: SplitResult, max_connections: int) -> RedisCluster:
+def _cluster(address: _Address) -> RedisCluster:
     return RedisCluster(
-        startup_nodes=[ClusterNode(host, port) for host, port in _hosts(parts, 6379)],
-        max_connections=max_connections,
+        startup_nodes=[ClusterNode(host, port) for host, port in address.hosts],
         require_full_coverage=False,  # one lost shard is a miss for its keys, not an outage of the others
-        retry=Retry(NoBackoff(), 1),  # once more, after the topology was read anew
-        **_shared(parts),
+        retry=Retry(NoBackoff(), 1),  # once more, after the topology was read again
+        **address.options,
     )
 
 
-OPENERS: dict[str, Callable[[SplitResult, int], Client]] = {
-    "redis": _standalone,
-    "rediss": _standalone,
-    "redis+sentinel": _sentinel,
-    "rediss+sentinel": _sentinel,
-    "redis+cluster": _cluster,
-    "rediss+cluster": _cluster,
+# Each scheme: what makes its client, and the port of a host that names none.
+FORMS: Final[dict[str, tuple[Callable[[_Address], Client], int]]] = {
+    "redis": (_standalone, 6379),
+    "rediss": (_standalone, 6379),
+    "redis+sentinel": (_sentinel, 26379),
+    "rediss+sentinel": (_sentinel, 26379),
+    "redis+cluster": (_cluster, 6379),
+    "rediss+cluster": (_cluster, 6379),
 }
+EXAMPLES: Final = "redis://host:6379/0, redis+sentinel://host:26379,host:26379/name, redis+cluster://host:6379"
 
 
-def _shared(parts: SplitResult) -> dict[str, Any]:
-    return {
-        "username": unquote(parts.username) if parts.username else None,
-        "password": unquote(parts.password) if parts.password else None,
-        "ssl": parts.scheme.startswith("rediss"),
-        "socket_connect_timeout": CONNECT_S,
-        "socket_timeout": ANSWER_S,
-    }
+def _parsed(settings: RedisSettings, port: int) -> _Address:
+    """The address as redis-py reads it, host by host. Raises ValueError."""
+    url = urlsplit(settings.url)
+    scheme = url.scheme.partition("+")[0]
+    login, at, hosts = url.netloc.rpartition("@")
+    read: list[dict[str, Any]] = [
+        dict(parse_url(f"{scheme}://{login}{at}{host}?{url.query}")) for host in hosts.split(",") if host
+    ]
+    if not read:
+        raise ValueError("no host")
+    options: dict[str, Any] = {"socket_connect_timeout": CONNECT_S, "socket_timeout": ANSWER_S}
+    options |= {name: value for name, value in read[0].items() if name not in ("host", "port", "connection_class")}
+    options |= {"max_connections": settings.max_connections, "ssl": scheme == "rediss"}
+    if settings.ca_file:
+        options["ssl_ca_certs"] = settings.ca_file
+    return _Address([(host["host"], host.get("port", port)) for host in read], url.path.strip("/"), options)
 
 
-def _once() -> Retry:
+def _check_ca_file(path: str | None, scheme: str) -> None:
+    """Raises ConfigError now: redis-py reads the file when it connects, and that would be a miss."""
+    if not path:
+        return
+    if not scheme.startswith("rediss"):
+        raise _refused("ca_file", f"the url has no TLS. Write it as {scheme.replace('redis', 'rediss', 1)}://…")
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:  # ssl.SSLError is one
+        raise _refused("ca_file", f"{path} is not a readable file of PEM certificates ({error}).") from error
+
+
+def _refused(key: str, problem: str) -> ConfigError:
+    return ConfigError(f"[redis] {key}: {problem}", param=f"redis.{key}")
+
+
+def _no_retry() -> Retry:
     return Retry(NoBackoff(), 0)
-
-
-def _hosts(parts: SplitResult, default_port: int) -> list[tuple[str, int]]:
-    found = [_host(item, default_port) for item in parts.netloc.rpartition("@")[2].split(",") if item]
-    if not found:
-        raise ValueError("no host")
-    return found
-
-
-def _host(item: str, default_port: int) -> tuple[str, int]:
-    """`host:port`, `host`, or `[v6]:port`."""
-    part = urlsplit(f"//{item}")
-    if not part.hostname:
-        raise ValueError("no host")
-    return part.hostname, part.port or default_port
