@@ -41,7 +41,7 @@ def test_no_name_twice() -> None:
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_conventions(metric: Metric) -> None:
-    counter = not metric.buckets and metric.workers is None
+    counter = not metric.buckets and not metric.gauge
     assert metric.name.endswith("_total") is counter
     assert metric.help.endswith((".", ")."))
     assert list(metric.buckets) == sorted(metric.buckets)

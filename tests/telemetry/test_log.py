@@ -1,4 +1,4 @@
-"""One line a request, in one of two forms, at the right level, without text or keys."""
+"""One line for each request, in one of two forms, at the right level, without text or keys; lines may be lost."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from trimtab.telemetry.log import ExchangeLog, configure, fields
+from trimtab.telemetry import open_telemetry
+from trimtab.telemetry.log import ExchangeLog, Lossy, configure, fields
 from trimtab.telemetry.record import Exchange
-from trimtab.telemetry.settings import TelemetrySettings
+from trimtab.telemetry.settings import Format, TelemetrySettings
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED
 
@@ -144,3 +146,39 @@ def test_a_summary_in_the_background_has_a_line(outcome, level) -> None:
     (line,) = _lines(stream)
     assert (line["event"], line["level"], line["tokens_in"]) == ("summary", level, 10_000)
     assert "prices" not in line
+
+
+def test_what_can_be_written_is_written() -> None:
+    stream = io.StringIO()
+    lossy = Lossy(stream)
+    assert lossy.write("a line\n") == 7
+    lossy.flush()
+    assert (stream.getvalue(), lossy.isatty()) == ("a line\n", False)
+
+
+def test_a_full_disk_loses_lines_and_raises_nothing() -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115  closing it fails too
+    lossy = Lossy(full)
+    for _ in range(100):
+        lossy.write("x" * 1000)
+        lossy.flush()
+    with pytest.raises(OSError, match="No space"):
+        full.close()
+
+
+def test_a_closed_stream_loses_lines_and_raises_nothing() -> None:
+    stream = io.StringIO()
+    stream.close()
+    lossy = Lossy(stream)
+    assert lossy.write("a line\n") == 0
+    lossy.flush()
+    assert not lossy.isatty()
+
+
+@pytest.mark.parametrize("log_format", ["json", "pretty"])
+def test_every_kind_of_line_may_be_lost(log_format: Format) -> None:
+    stream = io.StringIO()
+    telemetry = open_telemetry(TelemetrySettings(log_format=log_format), stream=stream)
+    stream.close()
+    telemetry.observe(PASSED)
+    telemetry.log.bug("r", ValueError("x"))

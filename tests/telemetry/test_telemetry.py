@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shutil
+import subprocess
 
 import pytest
 from msgspec.structs import replace
 
 from trimtab.telemetry import SETTLE_S, TelemetrySettings, open_telemetry
 
-from .exchanges import PASSED, RUN, SHAPED
+from .exchanges import PASSED, REFUSED, RUN, SHAPED
 
 
 def test_every_exchange_is_counted_and_written_once() -> None:
     stream = io.StringIO()
     telemetry = open_telemetry(TelemetrySettings(), version="1.2.3", models=["gpt-4o"], stream=stream)
     telemetry.observe(SHAPED, telemetry.trace.start({}))
-    telemetry.background_run(RUN)
+    telemetry.summary_run(RUN)
     body, content_type = telemetry.render()
     assert content_type.startswith("text/plain")
     assert b'trimtab_requests_total{model="gpt-4o",outcome="shaped"} 1.0' in body
@@ -75,3 +77,29 @@ def test_redis_is_asked_at_each_scrape_and_only_where_there_is_one() -> None:
     assert b'trimtab_redis_up{mode="cluster"} 1.0' in telemetry.render()[0]
     there[0] = False
     assert b'trimtab_redis_up{mode="cluster"} 0.0' in telemetry.render()[0]
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [("", "text/plain"), ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text")],
+)
+def test_the_scraper_chooses_the_format(accept: str, content_type: str) -> None:
+    body, found = _scraped(accept)
+    assert found.startswith(content_type)
+    assert b'trimtab_requests_total{model="gpt-4o",outcome="shaped"} 1.0' in body
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_nothing_wrong() -> None:
+    judged = subprocess.run(["promtool", "check", "metrics"], input=_scraped()[0], capture_output=True, check=False)
+    assert (judged.returncode, judged.stdout + judged.stderr) == (0, b"")
+
+
+def _scraped(accept: str = "") -> tuple[bytes, str]:
+    telemetry = open_telemetry(TelemetrySettings(), version="1.2.3", models=["gpt-4o"], stream=io.StringIO())
+    for exchange in (PASSED, SHAPED, REFUSED):
+        telemetry.observe(exchange)
+    telemetry.summary_run(RUN)
+    telemetry.watch_redis("standalone", lambda: True)
+    telemetry.metrics.calibrated("openai", "gpt-4o", 1.1)
+    return telemetry.render(accept)

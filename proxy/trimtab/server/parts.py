@@ -116,7 +116,7 @@ class Parts:
             call.tokens_out,
             prices(self.limits.known(self.calls.route(call.model).name, call.model).prices),
         )
-        self.telemetry.background_run(run)
+        self.telemetry.summary_run(run)
 
     def _limits_said(self, event: Event) -> None:
         self.telemetry.metrics.limit_event(event.kind)

@@ -1,6 +1,6 @@
-"""What the proxy says about itself: one frozen record an exchange, read by metrics, log and trace.
+"""What the proxy reports about itself: one frozen record for each exchange, which feeds metrics, log and trace.
 
-`Telemetry` is the only thing the layers above hold. It knows nothing of HTTP and of no other part.
+The layers above hold one `Telemetry`. This package knows neither HTTP nor any other part of the proxy.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable
 from time import time
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, exposition
 
 from trimtab.telemetry import log
-from trimtab.telemetry.exposition import render
-from trimtab.telemetry.labels import Labels
 from trimtab.telemetry.log import Ended, ExchangeLog
-from trimtab.telemetry.metrics import Metrics
+from trimtab.telemetry.metrics import Labels, Metrics
 from trimtab.telemetry.record import (
     Edited,
     Exchange,
@@ -54,12 +52,12 @@ __all__ = [
 ]
 
 
-SETTLE_S = 0.05  # seconds after which an exchange is counted and logged at the latest
-_MOST_PUT_OFF = 64  # exchanges; a millisecond's work
+SETTLE_S = 0.05  # an exchange is counted and logged at most so many seconds after its end
+_MOST_WAITING = 64  # exchanges: a millisecond's work
 
 
 class Telemetry:
-    """Metrics, log and trace of one process. `metrics` and `trace` are used directly where no record is."""
+    """Metrics, log and trace of one process. `metrics`, `log` and `trace` are for what is not part of a record."""
 
     def __init__(self, registry: CollectorRegistry, metrics: Metrics, lines: ExchangeLog, trace: Tracing) -> None:
         self._registry = registry
@@ -68,62 +66,63 @@ class Telemetry:
         self.trace = trace
         self._redis: tuple[str, Callable[[], bool]] | None = None
         self._ended: list[Ended] = []
-        self._settles = False  # `settle` is to be called soon
+        self._scheduled = False  # `settle` will be called soon
 
     def observe(self, exchange: Exchange, span: ExchangeSpan | None = None) -> None:
-        """Every exchange ends here, once: its span is closed, and it is counted and logged soon, together with all
-        that end meanwhile: a busy process spends a third of the time on it then."""
+        """Every exchange ends here, once. Its span is closed now; it is counted and logged within SETTLE_S, together
+        with all that end meanwhile, which takes a busy process a third of the time."""
         if span is not None:
             span.end(exchange)
         self._ended.append((exchange, time()))
-        if len(self._ended) >= _MOST_PUT_OFF:
+        if len(self._ended) >= _MOST_WAITING:
             self.settle()
         else:
-            self._put_off()
+            self._settle_soon()
 
-    def _put_off(self) -> None:
-        if self._settles:
+    def _settle_soon(self) -> None:
+        if self._scheduled:
             return
         try:
             asyncio.get_running_loop().call_later(SETTLE_S, self.settle)
-            self._settles = True
-        except RuntimeError:  # nothing runs that could do it later
+            self._scheduled = True
+        except RuntimeError:  # there is no event loop that could do it later
             self.settle()
 
     def settle(self) -> None:
-        """Count and log what was put off."""
-        ended, self._ended, self._settles = self._ended, [], False
+        """Count and log the exchanges that are waiting."""
+        ended, self._ended, self._scheduled = self._ended, [], False
         for exchange, _ in ended:
             self.metrics.observe(exchange)
         self.metrics.settle()
         self.log.exchanges(ended)
 
-    def background_run(self, run: SummaryRun) -> None:
-        """A summary no request waited for was made, or was not."""
+    def summary_run(self, run: SummaryRun) -> None:
+        """Count and log one call of the summary model."""
         self.metrics.summary_run(run)
         self.log.summary_run(run)
 
     def admit(self, models: Iterable[str]) -> None:
-        """These names are configured, or an upstream lists them: they may be label values."""
+        """Let these names be label values: they are configured, or an upstream listed or counted for them."""
         for model in models:
             self.metrics.labels.admit(model)
 
     def watch_redis(self, mode: str, answers: Callable[[], bool]) -> None:
-        """Ask `answers` at each scrape whether Redis (`standalone`, `sentinel`, `cluster`) is there. Without
-        this call nothing is said of Redis.
-        """
+        """Report at each scrape whether Redis answers. `mode`: `standalone`, `sentinel` or `cluster`. Without this call
+        the metric is absent."""
         self._redis = (mode, answers)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """Body and content type of `/metrics` for a scraper that accepts `accept`."""
+        """Body and content type of `/metrics`: OpenMetrics when the `Accept` header asks for it, else Prometheus'
+        text."""
         self.settle()
         if self._redis is not None:
             mode, answers = self._redis
             self.metrics.redis_up(mode, answers())
-        return render(self._registry, accept)
+        encode, content_type = exposition.choose_encoder(accept)
+        return encode(self._registry), content_type
 
     def close(self) -> None:
-        """Log what was put off, and send the spans still waiting; blocks for seconds at most."""
+        """Count and log what is waiting, and send the spans that are. Blocks, for some seconds at most."""
         self.settle()
         self.trace.close()
 
@@ -135,9 +134,8 @@ def open_telemetry(
     models: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> Telemetry:
-    """Set up this process's log and return its telemetry, with a registry of its own. `models` are the names
-    that are configured without a glob. Raises ConfigError when traces are on and the extra is missing.
-    """
+    """Set up this process's log and return its telemetry, with its own registry. `models` are the names that are
+    configured without a glob. Raises ConfigError when traces are on and the extra is missing."""
     trace = tracing(settings, version)
     registry = CollectorRegistry()
     metrics = Metrics(registry, Labels(models), version)

@@ -1,6 +1,9 @@
-"""One line a request, JSON or pretty, from the record and nothing else; and the lines of the libraries under
-us in the same form. No text of a conversation and no key can get in: the record has none, and of an exception
-only its type and where it was raised are written, never its message, which may quote the input.
+"""The log: one line for each request, JSON or pretty, made from its record; lines of libraries in the same form.
+
+No text of a conversation and no key can get into the log: the record holds none, and of an exception only the type and
+the place are written, never the message, which may quote the input.
+
+A log that cannot be written (a full disk, a closed pipe) loses lines; it never fails a request.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO, cast
@@ -17,18 +21,40 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from trimtab.telemetry.lossy import Lossy
 from trimtab.telemetry.record import Exchange, SummaryRun
 from trimtab.telemetry.settings import TelemetrySettings
 
-# Libraries that log a line of their own for each request at info.
+# Libraries that log each request at level info.
 _CHATTY = ("httpx", "httpcore", "aiohttp.access", "granian.access", "_granian", "asyncio")
 _LEVELS = {"failed": "error", "upstream_error": "warning", "overloaded": "warning"}
 _NUMBERS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_LONGEST = 128  # characters of a name the client typed
+_LONGEST = 128  # characters of a name that comes from a client
+
+Ended = tuple[Exchange, float]
+"""An exchange, and when it ended, in seconds since the epoch."""
 
 
-Ended = tuple[Exchange, float]  # an exchange, and when it ended, in seconds since the epoch
+class Lossy:
+    """A text stream as far as a log needs it; what cannot be written is dropped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write `text`, and return the number of characters; 0 when it failed."""
+        try:
+            return self._stream.write(text)
+        except (OSError, ValueError):  # ValueError: the stream is closed
+            return 0
+
+    def flush(self) -> None:
+        """Flush, if that works."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """True for an open terminal."""
+        return not self._stream.closed and self._stream.isatty()
 
 
 def _level(exchange: Exchange) -> str:
@@ -36,7 +62,7 @@ def _level(exchange: Exchange) -> str:
 
 
 def fields(exchange: Exchange) -> dict[str, Any]:
-    """The record as flat log fields: tokens, seconds rounded to 10 µs; what is empty is left out."""
+    """The record as flat log fields: tokens, and seconds rounded to 10 µs. Empty fields are left out."""
     tokens, timing, usage = exchange.tokens, exchange.timing, exchange.usage
     found = {
         "request_id": exchange.request_id[:_LONGEST],
@@ -68,9 +94,6 @@ def fields(exchange: Exchange) -> dict[str, Any]:
     }
     for edited in exchange.edits:
         found[edited.stage] = edited.count
-    if exchange.summary_runs:
-        found["compaction_in"] = sum(run.tokens_in for run in exchange.summary_runs)
-        found["compaction_out"] = sum(run.tokens_out for run in exchange.summary_runs)
     if usage is not None:
         found["prompt_tokens"] = usage.prompt
         found["completion_tokens"] = usage.completion
@@ -79,15 +102,14 @@ def fields(exchange: Exchange) -> dict[str, Any]:
 
 
 class JsonLines:
-    """Events straight into the stream, in the form the logger gives them: one a request, so the logger's way, which
-    is made for rarer ones and takes twice as long, is spared. `floor` is the level below which none is written.
-    """
+    """Writes one JSON line for each request, as the logger would write it, in half the logger's time. Lines below the
+    level `floor` are not written."""
 
     def __init__(self, stream: TextIO, floor: int) -> None:
         self._stream, self._floor = stream, floor
 
     def write(self, exchanges: Iterable[Ended]) -> None:
-        """Write a line for each, all at once."""
+        """Write a line for each exchange, in one write."""
         lines = [self._line(exchange, at) for exchange, at in exchanges if _NUMBERS[_level(exchange)] >= self._floor]
         if lines:
             self._stream.write("".join(lines))
@@ -100,15 +122,14 @@ class JsonLines:
 
 
 class ExchangeLog:
-    """Writes the records. Levels: warning for what an operator should look into, error for our own bugs,
-    info for all else, a refusal too: it is a decision for a person, not an outage.
-    """
+    """Writes records. Levels: `error` for a bug of ours, `warning` for what an operator should look into, `info` for
+    everything else, also for a refusal: that is a decision for a person, not an outage."""
 
     def __init__(self, logger: WrappedLogger, lines: JsonLines | None = None) -> None:
         self._logger, self._lines = logger, lines
 
     def exchanges(self, ended: Sequence[Ended]) -> None:
-        """One line for each request, with the time it ended (seconds since the epoch)."""
+        """Write one line for each exchange that ended."""
         if self._lines is not None:
             self._lines.write(ended)
             return
@@ -116,7 +137,7 @@ class ExchangeLog:
             getattr(self._logger, _level(exchange))("exchange", **fields(exchange))
 
     def summary_run(self, run: SummaryRun) -> None:
-        """One line for a summary made, or not made, in the background."""
+        """Write one line for a call of the summary model."""
         level = "info" if run.outcome == "made" else "warning"
         found = msgspec.structs.asdict(run) | {
             "seconds": round(run.seconds, 3),
@@ -126,11 +147,11 @@ class ExchangeLog:
         getattr(self._logger, level)("summary", **found)
 
     def bug(self, request_id: str, error: BaseException) -> None:
-        """An error no one foresaw: where it was raised, not what it says."""
-        self._logger.error("bug", request_id=request_id[:_LONGEST], **_whereabouts(error))
+        """Write one line for an unexpected error: its type and place, not its message."""
+        self._logger.error("bug", request_id=request_id[:_LONGEST], **_place(error))
 
 
-def _whereabouts(error: BaseException) -> dict[str, Any]:
+def _place(error: BaseException) -> dict[str, Any]:
     return {"error": type(error).__qualname__, "where": _frames(error.__traceback__)}
 
 
@@ -140,11 +161,11 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 
 def _without_messages(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Put an exception's type and place in the stead of its message and source lines."""
+    """Replace an exception's message and source lines by its type and place."""
     info = event.pop("exc_info", None)
     error = info[1] if isinstance(info, tuple) else info if isinstance(info, BaseException) else sys.exception()
     if info and error is not None:
-        event.update(_whereabouts(error))
+        event.update(_place(error))
     return event
 
 
@@ -168,7 +189,7 @@ def _renderer(settings: TelemetrySettings, stream: TextIO) -> Processor:
 
 
 def configure(settings: TelemetrySettings, stream: TextIO | None = None) -> ExchangeLog:
-    """Set up this process's log into `stream` (default: standard output); returns the writer of records."""
+    """Set up this process's log, to `stream` (standard output by default), and return the writer of records."""
     stream = cast(TextIO, Lossy(stream or sys.stdout))
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     render = _renderer(settings, stream)
@@ -183,7 +204,7 @@ def configure(settings: TelemetrySettings, stream: TextIO | None = None) -> Exch
 
 
 def _route_libraries(stream: TextIO, level: int, render: Processor) -> None:
-    """Let what is logged by the standard library's `logging` come out in the same form."""
+    """Write what libraries log through `logging` in the same form."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -1,30 +1,59 @@
-"""Records into numbers: what each field of an exchange adds to which metric of the catalogue.
+"""From records to metrics: what each field of an exchange adds to which metric of the catalogue.
 
-On the way of every request, so label lookups are dictionary hits on series made once. Figures that belong to
-no exchange (Redis, calibration, summaries made in the background, requests in flight) have a method each.
+This runs for every request, so the series are made once and found in dictionaries. What does not belong to one
+exchange (Redis, calibration, summaries made in the background, requests in flight) has a method of its own.
+
+A label value is a time series for ever, and clients may type any model name. So only names that were admitted
+(configured, listed by an upstream, or accepted by one) become label values, up to a fixed number; all others count as
+`other`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from trimtab.telemetry import catalogue as names
 from trimtab.telemetry.catalogue import Metric
-from trimtab.telemetry.labels import OTHER, Labels
 from trimtab.telemetry.record import PARTS, STAGES, Exchange, Outcome, RunOutcome, SummaryResult, SummaryRun
 from trimtab.telemetry.savings import Ledger, gross_usd, run_usd
 
-# Outcomes in which the upstream took the model's name, so that the name is known to be one.
+OTHER = "other"
+MAX_NAMES = 64  # about 150 series a model, most of them buckets: a scrape stays under 10,000 series
+
+_LONGEST_NAME = 128  # characters
+# Outcomes in which the upstream accepted the model's name, so it is a real one.
 _SERVED = frozenset(("passed", "shaped", "observed", "bypassed"))
 _ERRORS = frozenset(("upstream_rejected", "upstream_error", "overloaded", "abandoned", "failed"))
 _TOKEN_KINDS = ("original", "sent", *STAGES, "compaction_in", "compaction_out")
 
 
+class Labels:
+    """The model names that may be label values."""
+
+    def __init__(self, names: Iterable[str] = (), *, most: int = MAX_NAMES) -> None:
+        self._names: set[str] = set()
+        self._most = most
+        for name in names:
+            self.admit(name)
+
+    def admit(self, name: str) -> None:
+        """Let `name` be a label value from now on, if there is room and it is short and printable."""
+        if name in self._names or len(self._names) >= self._most:
+            return
+        if 0 < len(name) <= _LONGEST_NAME and name.isprintable():
+            self._names.add(name)
+
+    def label(self, name: str) -> str:
+        """`name` if it was admitted, else `other`."""
+        return name if name in self._names else OTHER
+
+
 class Series(dict[tuple[str, ...], Any]):
-    """The series of one family by label values; a new one is made on first use and starts at 0."""
+    """The series of one metric by label values; a new one is made on first use and starts at 0."""
 
     def __init__(self, metric: Metric, registry: CollectorRegistry) -> None:
         super().__init__()
@@ -39,7 +68,7 @@ class Metrics:
     """All metrics of the catalogue in one registry. Not for use from several threads at once."""
 
     def __init__(self, registry: CollectorRegistry, labels: Labels, version: str = "") -> None:
-        # half as many series, and no dashboard reads them; the library has no types here
+        # Half as many series, and no dashboard reads the others. The library has no types here.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.labels = labels
         self._series = {metric.name: Series(metric, registry) for metric in names.CATALOGUE}
@@ -70,7 +99,7 @@ class Metrics:
         self._inflight = of[names.INFLIGHT.name][()]
 
     def _start_at_zero(self) -> None:
-        """A rate over a counter misses its first step unless the series stood at 0 before it."""
+        """Make series at 0: a rate over a counter misses the first step of a series that did not exist before."""
         for result in get_args(SummaryResult):
             if result != "none":
                 _ = self._series[names.SUMMARIES.name][(result,)]
@@ -82,9 +111,9 @@ class Metrics:
             _ = self._series[names.FAIL_OPEN.name][(part,)]
         for stage in STAGES:
             _ = self._series[names.PREFIX_BREAK.name][(stage,)]
-        self._meet(OTHER)
+        self._start_model(OTHER)
 
-    def _meet(self, model: str) -> None:
+    def _start_model(self, model: str) -> None:
         self._known_models.add(model)
         for outcome in get_args(Outcome):
             _ = self._requests[model, outcome]
@@ -96,12 +125,12 @@ class Metrics:
             _ = self._series[name][(model,)]
 
     def observe(self, exchange: Exchange) -> None:
-        """Count one exchange. Microseconds; raises nothing for any record."""
+        """Count one exchange. Takes microseconds and never raises."""
         if exchange.outcome in _SERVED and 200 <= (exchange.upstream_status or 0) < 300:
             self.labels.admit(exchange.model)
         model = self.labels.label(exchange.model)
         if model not in self._known_models:
-            self._meet(model)
+            self._start_model(model)
         self._requests[model, exchange.outcome].inc()
         self._observe_plan(exchange, model)
         self._observe_time(exchange)
@@ -170,13 +199,11 @@ class Metrics:
             self._series[names.PREFIX_BREAK.name][(exchange.prefix_break,)].inc()
         if exchange.fail_open:
             self._series[names.FAIL_OPEN.name][(exchange.fail_open,)].inc()
-        for run in exchange.summary_runs:
-            self.summary_run(run)
         if exchange.outcome == "shaped":
             self._book(model, gross_usd(exchange, model in self._serve_cache))
 
     def summary_run(self, run: SummaryRun) -> None:
-        """Count one call of the summary model; `observe` does it for those of an exchange."""
+        """Count one call of the summary model."""
         model = self.labels.label(run.model)
         self._series[names.SUMMARIZER_CALLS.name][(run.outcome,)].inc()
         self._series[names.SUMMARIZER_SECONDS.name][()].observe(run.seconds)
@@ -195,19 +222,19 @@ class Metrics:
         self._held += 1
 
     def ended(self) -> None:
-        """A request that `began` is over."""
+        """A request that began has ended."""
         self._held -= 1
 
     def settle(self) -> None:
-        """Say how many requests are in flight."""
+        """Set the number of requests in flight."""
         self._inflight.set(self._held)
 
     def smaller_try(self, saved: bool) -> None:
-        """A request that was too long for the upstream was sent once more, smaller."""
+        """A request was sent once more, smaller, after an overflow; `saved` when the upstream accepted it."""
         self._series[names.SMALLER_TRIES.name]["saved" if saved else "refused",].inc()
 
     def limit_event(self, kind: str) -> None:
-        """Something was learned of a model's limit or token counts, or was not believed."""
+        """Something was learned about a model's limit or counts, or was ignored: `limits.events.Kind`."""
         self._series[names.LIMIT_EVENTS.name][(kind,)].inc()
 
     def redis_error(self) -> None:
@@ -215,16 +242,17 @@ class Metrics:
         self._series[names.REDIS_ERRORS.name][()].inc()
 
     def redis_up(self, mode: str, up: bool) -> None:
-        """Redis (`standalone`, `sentinel` or `cluster`) answers, or is left alone after failures."""
+        """Whether Redis (`mode`: `standalone`, `sentinel` or `cluster`) answers."""
         self._series[names.REDIS_UP.name][(mode,)].set(int(up))
 
     def calibrated(self, upstream: str, model: str, factor: float) -> None:
-        """Estimates for this model are multiplied by `factor` from now on."""
+        """The factor of a model moved."""
         self._series[names.CALIBRATION.name][upstream, self.labels.label(model)].set(factor)
 
 
 def _code(exchange: Exchange) -> str:
-    """A status as a bounded label: its class, 429 by itself (it is no fault), none without an answer."""
+    """The upstream's status as a bounded label: its class; 429 on its own, because a rate limit is not a fault; `none`
+    without an answer."""
     status = exchange.upstream_status or 0
     if status == 429:
         return "429"

@@ -1,9 +1,8 @@
-"""What one exchange leaves behind: one frozen record, made once at the end, also of a request that failed.
+"""The record: the numbers of one exchange, frozen, made once at its end, also when it failed.
 
-Metrics, the log line and the span are three readings of this record and see nothing else, so they can never
-disagree. It holds names, counts, tokens and seconds: no text of a conversation, no key, no tenant.
-
-The vocabularies are closed (`Outcome`, `Stage`, ...), because their words become label values.
+Metrics, log and trace are made from this record and nothing else, so they never disagree. It holds names, counts,
+tokens and seconds; never the text of a conversation, a key or a tenant. `Outcome`, `Stage` and the other vocabularies
+are closed lists, because their words become label values.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ Outcome = Literal[
     "passed",  # forwarded as received
     "shaped",  # forwarded with at least one edit
     "observed",  # planned and reported, forwarded as received
-    "bypassed",  # the client asked for its own bytes
-    "unparsed",  # not a body we can read; forwarded as received
-    "planned",  # the plan endpoint: nobody was called
-    "refused",  # the conversation does not fit; a person decides, not an outage
+    "bypassed",  # forwarded as received, because the client asked for that
+    "unparsed",  # the body could not be read; forwarded as received
+    "planned",  # the plan endpoint: no upstream was called
+    "refused",  # the conversation does not fit: a decision for a person, not an outage
     "client_error",  # another 4xx of ours: not JSON, unknown key, unknown model, too large
     "upstream_rejected",  # the upstream answered 4xx
     "upstream_error",  # the upstream answered 5xx, could not be reached, or broke off a stream
-    "overloaded",  # the limit of work in flight was reached
-    "abandoned",  # the client went away
+    "overloaded",  # too many requests or bytes in flight
+    "abandoned",  # the client disconnected
     "failed",  # a bug of ours
 ]
 Stage = Literal["truncated", "cleared", "summarized", "dropped", "squeezed"]
@@ -32,13 +31,13 @@ SummaryResult = Literal["none", "hit", "miss", "fallback", "background"]
 PathKind = Literal["chat", "plan", "passthrough"]
 RunOutcome = Literal["made", "rejected", "failed"]
 
-# What can be done without when it fails: a request is then served as if that part were not there.
-PARTS = ("plan", "summary")
+# Parts of the proxy that may fail: the request is then served without them.
+PARTS = ("plan", "apply")
 STAGES: tuple[Stage, ...] = ("truncated", "cleared", "summarized", "dropped", "squeezed")
 
 
 class Prices(Struct, frozen=True):
-    """US dollars a million tokens. `cached_input` is what a token served from the prefix cache costs."""
+    """US dollars per million tokens. `cached_input` is the price of a token read from the prefix cache."""
 
     input: float
     output: float
@@ -46,7 +45,7 @@ class Prices(Struct, frozen=True):
 
 
 class Tokens(Struct, frozen=True):
-    """The plan's figures in tokens; `budget` is what is usable for input, 0 when nothing was planned."""
+    """The plan's figures, in tokens; `budget` is 0 when nothing was planned."""
 
     original: int = 0
     sent: int = 0
@@ -56,7 +55,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Edited(Struct, frozen=True):
-    """What one stage did: messages touched and tokens taken out."""
+    """What one stage did: the number of messages it edited, and the tokens it removed."""
 
     stage: Stage
     count: int
@@ -64,7 +63,7 @@ class Edited(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens as the upstream reported them; `cached` is None where it says nothing of a prefix cache."""
+    """Tokens as the upstream reported them; `cached` is None where it does not report cached tokens."""
 
     prompt: int
     completion: int = 0
@@ -72,9 +71,9 @@ class Usage(Struct, frozen=True):
 
 
 class SummaryRun(Struct, frozen=True):
-    """One call of the summary model: tokens it read and wrote, seconds it took.
+    """One call of the summary model: the tokens it read and wrote, the seconds it took.
 
-    `rejected` is an answer that was not usable (empty, cut off, larger than its source), `failed` no answer.
+    `rejected`: the answer was not usable (empty, cut off, larger than its source). `failed`: there was no answer.
     """
 
     model: str
@@ -86,7 +85,7 @@ class SummaryRun(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """Seconds. `overhead` is all that was ours before the upstream was called, `shaping` the plan in it."""
+    """Seconds. `overhead` is our own time before the upstream was called; `shaping`, a part of it, is the plan's."""
 
     duration: float = 0.0
     shaping: float | None = None
@@ -95,14 +94,12 @@ class Timing(Struct, frozen=True):
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """One request from arrival to its last byte.
+    """One request, from its arrival to the last byte of its answer.
 
-    `status` is the one the client got, `upstream_status` the upstream's: None when it was not called, 0 when
-    it did not answer. `upstream` is the name the model was routed to, also when it was not called.
-    `summary_runs` are those this request waited for; runs in the background are reported when they end.
-    `estimate_ratio` is reported / estimated prompt tokens. `prefix_break` says why this request starts in
-    another way than the one before ("" when it does not). `fail_open` names the part that failed and was done
-    without.
+    `status` is the client's, `upstream_status` the upstream's: None when it was not called, 0 when it did not answer.
+    `upstream` is where the model was routed to, even when it was not called. `estimate_ratio` is counted / estimated
+    prompt tokens. `prefix_break` is the stage that first changed messages which earlier requests had sent, or "".
+    `fail_open` names the part that failed and was left out.
     """
 
     request_id: str
@@ -118,7 +115,6 @@ class Exchange(Struct, frozen=True, kw_only=True):
     tokens: Tokens = Tokens()
     edits: tuple[Edited, ...] = ()
     summary: SummaryResult = "none"
-    summary_runs: tuple[SummaryRun, ...] = ()
     usage: Usage | None = None
     estimate_ratio: float | None = None
     prefix_break: str = ""

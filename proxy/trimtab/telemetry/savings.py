@@ -1,8 +1,8 @@
-"""What shaping was worth in US dollars: a cautious figure, so that nobody is disappointed by the bill.
+"""What shaping saved, in US dollars: a cautious figure, so that the bill holds no surprise.
 
-Tokens taken out are old ones, which a provider with a prefix cache would have read at the cached price. So
-they count at that price once a model was seen to serve from its cache, else at the full one. What the summary
-model cost goes off. The baseline is the same history sent whole, window or not.
+The tokens that were removed are old ones, which a provider with a prefix cache would have read at the cached price. So
+they count at that price once a model is known to read from its cache, else at the full price. The cost of summaries is
+subtracted. The baseline is the same history sent whole, even where it would not have fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MILLION = 1_000_000
 
 
 def gross_usd(exchange: Exchange, serves_cache: bool) -> float:
-    """Dollars not spent on the tokens that were not sent; 0 when nothing was, or the prices are unknown."""
+    """Dollars not spent on tokens that were not sent; 0 when all were sent or the prices are unknown."""
     removed = exchange.tokens.original - exchange.tokens.sent
     if exchange.outcome != "shaped" or exchange.prices is None or removed <= 0:
         return 0.0
@@ -22,23 +22,23 @@ def gross_usd(exchange: Exchange, serves_cache: bool) -> float:
 
 
 def run_usd(run: SummaryRun) -> float:
-    """Dollars one call of the summary model cost; 0 when its prices are unknown."""
+    """The cost of one call of the summary model, in dollars; 0 when its prices are unknown."""
     if run.prices is None:
         return 0.0
     return (run.tokens_in * run.prices.input + run.tokens_out * run.prices.output) / _MILLION
 
 
 class Ledger:
-    """Net savings of one model as a figure that only grows, as a counter must.
+    """The net savings of one model, as a figure that only grows, because it feeds a counter.
 
-    A summary is paid before it saves, so the balance may be in debt for a while: later savings pay that.
+    A summary costs before it saves, so the balance may be negative for a while; later savings pay that back first.
     """
 
     def __init__(self) -> None:
         self._debt = 0.0
 
     def add(self, usd: float) -> float:
-        """Book `usd` (negative: a cost) and return by how much the net total rose, in dollars."""
+        """Add `usd` (a cost is negative) and return how much the net total rose, in dollars."""
         balance = usd - self._debt
         self._debt = max(0.0, -balance)
         return max(0.0, balance)

@@ -1,4 +1,4 @@
-"""What an operator may set about logs and traces. Metrics have no settings: they are always on."""
+"""What an operator may set for logs and traces. Metrics have no settings: they are always on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Format = Literal["auto", "json", "pretty"]
 class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`[telemetry]`. `log_format = "auto"` is pretty on a terminal and JSON lines elsewhere.
 
-    Traces are off by default and need the `otel` extra. An empty `otlp_endpoint` leaves the choice to the
-    standard OTEL_EXPORTER_OTLP_* variables. `trace_share` is the share of exchanges traced when the caller
-    did not decide (its `traceparent` wins).
+    Traces are off by default and need the `otel` extra. With an empty `otlp_endpoint` the standard variables
+    OTEL_EXPORTER_OTLP_* decide. `trace_share` is the share of exchanges that are traced, except that a caller's
+    `traceparent` decides for its own request.
     """
 
     log_level: Level = "info"

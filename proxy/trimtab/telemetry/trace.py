@@ -1,8 +1,8 @@
-"""Spans, when an operator turns them on: one an exchange, with a child each for plan, summary and upstream.
+"""Traces, when an operator turns them on: one span for each exchange, with a child for plan, summary and upstream.
 
-OpenTelemetry is an optional extra and is imported only when traces are on. Off, `NO_TRACING` stands in its
-place, does nothing, and the client's `traceparent` goes upstream like any other header. Names and attributes
-follow OpenTelemetry's semantic conventions for generative AI; message content is never recorded.
+OpenTelemetry is an optional extra, imported only when traces are on; spans are then sent by OTLP over HTTP, in batches,
+from a thread. When traces are off, NO_TRACING does nothing, and the client's `traceparent` is forwarded like any other
+header. Names and attributes follow OpenTelemetry's conventions for generative AI. Message content is never recorded.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class ExchangeSpan(Protocol):
     """The span of one exchange, from its arrival to its record."""
 
     def child(self, part: Part) -> AbstractContextManager[None]:
-        """Time one part of the exchange."""
+        """A span for one part of the exchange."""
 
     def headers(self) -> dict[str, str]:
-        """The headers that carry the trace on to the upstream; they replace the client's own."""
+        """The headers that continue the trace at the upstream; they replace the client's."""
 
     def end(self, exchange: Exchange) -> None:
-        """Close the span with what the record says."""
+        """Close the span with the record's attributes."""
 
 
 class Tracing(Protocol):
     """Where spans come from."""
 
     def start(self, headers: Mapping[str, str]) -> ExchangeSpan:
-        """Open a span as a child of the trace in `headers` (names in lower case), or of none."""
+        """Open a span, as a child of the trace in `headers` (names in lower case) if there is one."""
 
     def close(self) -> None:
-        """Send what is still waiting; blocks for seconds at most."""
+        """Send the spans that are waiting. Blocks, for some seconds at most."""
 
 
 _NO_TIME: AbstractContextManager[None] = nullcontext()
@@ -73,21 +73,35 @@ NO_TRACING: Tracing = _NoTracing()
 
 
 def tracing(settings: TelemetrySettings, version: str = "") -> Tracing:
-    """Tracing as set: none, or spans sent over OTLP. Raises ConfigError when the extra is not installed."""
+    """Tracing by the settings: NO_TRACING, or spans sent by OTLP. Raises ConfigError when the extra is missing."""
     if not settings.traces:
         return NO_TRACING
     try:
-        from trimtab.telemetry import otlp
+        return OpenTelemetry(_otlp(settings, version))
     except ImportError as missing:
         raise ConfigError(
-            "[telemetry] traces = true needs OpenTelemetry: pip install 'trimtab[otel]'",
+            "[telemetry] traces = true needs OpenTelemetry. Install it: pip install 'trimtab[otel]'",
             param="telemetry.traces",
         ) from missing
-    return OpenTelemetry(otlp.provider(settings, version))
+
+
+def _otlp(settings: TelemetrySettings, version: str) -> TracerProvider:
+    """A provider that exports to `otlp_endpoint` (the full URL, with `/v1/traces`), or to where the standard variables
+    of the environment point."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
+
+    resource = Resource.create({"service.name": settings.service_name, "service.version": version})
+    provider = TracerProvider(resource=resource, sampler=ParentBasedTraceIdRatio(settings.trace_share))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.otlp_endpoint or None)))
+    return provider
 
 
 class OpenTelemetry:
-    """Spans of OpenTelemetry's SDK, from whatever provider it is given."""
+    """Spans of OpenTelemetry's SDK, from the given provider."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -97,12 +111,14 @@ class OpenTelemetry:
         self._propagator = TraceContextTextMapPropagator()
 
     def start(self, headers: Mapping[str, str]) -> ExchangeSpan:
+        """See `Tracing.start`."""
         from opentelemetry.trace import SpanKind
 
         parent = self._propagator.extract(headers)
         return _OpenSpan(self, self._tracer.start_span("chat", context=parent, kind=SpanKind.SERVER))
 
     def close(self) -> None:
+        """See `Tracing.close`."""
         self._provider.shutdown()
 
 
@@ -149,7 +165,7 @@ def _operation(exchange: Exchange) -> str:
 
 
 def attributes(exchange: Exchange) -> dict[str, Any]:
-    """The record as span attributes: GenAI conventions where they have a name, `trimtab.*` else."""
+    """The record as span attributes: OpenTelemetry's names where the conventions have one, else `trimtab.*`."""
     found: dict[str, Any] = {
         "gen_ai.operation.name": _operation(exchange),
         "gen_ai.provider.name": exchange.upstream,
