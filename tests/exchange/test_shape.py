@@ -9,10 +9,11 @@ import pytest
 
 from tests.exchange.requests import WINDOW, shaping
 from tests.support.conversations import agent_run, chat, prose
+from trimtab.calibration.counts import NO_COUNT, Count, LastCount
 from trimtab.context.edits import Breakdown
-from trimtab.context.policy import ShapingSettings
+from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.texts import PLACEHOLDER
-from trimtab.exchange.shape import REFUSE_AT, outgoing, refusal, too_long
+from trimtab.exchange.shape import DOUBT, REFUSE_AT, outgoing, refusal, send_untouched_if_it_may_fit, too_long
 from trimtab.limits import DEFAULT, Limit
 
 
@@ -144,3 +145,67 @@ def test_under_always_a_request_that_fits_is_cut_too() -> None:
     body = sent(shaping([{"role": "user", "content": "go"}, *agent_run(1)[2:], *chat(0)], rules=rules))
     assert body["messages"][2]["content"].endswith("[Truncated]")
     assert body["messages"][0] == {"role": "user", "content": "go"}
+
+
+# -- sent as received because it may fit ------------------------------------------------------------------------
+
+
+def over(share: float, **given: Any) -> Any:
+    """A conversation whose estimate is `share` of the budget."""
+    messages = agent_run(13)
+    estimate = shaping(messages, limit=DEFAULT).plan.original
+    usable = int(estimate / share)
+    limit = Limit(context_size=usable + 1_024, max_output_tokens=1_024, source="configured")
+    return shaping(messages, **{"limit": limit, **given})
+
+
+UNTOUCHED: list[tuple[str, float, LastCount, dict[str, Any], bool]] = [
+    ("fits", 0.9, NO_COUNT, {}, True),
+    ("a little over, never counted", 1.05, NO_COUNT, {}, True),
+    ("clearly over, never counted", DOUBT + 0.05, NO_COUNT, {}, False),
+    ("a little over, counted smaller", 1.05, LastCount(Count(0.9, tokens=6_000), 200), {}, True),
+    ("a little over, counted as large", 1.05, LastCount(Count(1.0, tokens=7_500), 500), {}, False),
+    ("a little over, being shaped already", 1.05, LastCount(Count(0.9, factor=1.0), 0), {}, False),
+    ("an operator's own budget", 1.05, NO_COUNT, {"cap": 5_000}, False),
+    ("a guessed limit", 1.05, NO_COUNT, {"trusted": False}, False),
+    ("a plain window", 1.05, NO_COUNT, {"rules": ShapingSettings(max_messages=4)}, False),
+    ("asked for clearing itself", 1.05, NO_COUNT, {"policy": Policy(managed=True)}, False),
+]
+
+
+@pytest.mark.parametrize(("_", "share", "last", "given", "untouched"), UNTOUCHED, ids=[row[0] for row in UNTOUCHED])
+def test_what_fits_or_may_well_fit_is_sent_send_untouched_if_it_may_fit(
+    _: str, share: float, last: LastCount, given: dict[str, Any], untouched: bool
+) -> None:
+    trusted = given.pop("trusted", True) if "trusted" in given else True
+    made = over(share, **given)
+    if not trusted:
+        made = msgspec.structs.replace(made, limit=msgspec.structs.replace(made.limit, trusted=False))
+    decided = send_untouched_if_it_may_fit(made, last)
+    assert (decided.plan.edits == ()) is untouched
+    if not untouched:
+        assert decided is made
+
+
+def test_pins_are_still_stripped_of_what_is_sent_send_untouched_if_it_may_fit() -> None:
+    messages = agent_run(13)
+    messages[1]["pinned"] = True
+    estimate = shaping(messages, limit=DEFAULT).plan.original
+    usable = int(estimate / 1.04)
+    limit = Limit(context_size=usable + 1_024, max_output_tokens=1_024, source="configured")
+    made = shaping(messages, limit=limit)
+    decided = send_untouched_if_it_may_fit(made, NO_COUNT)
+    assert made.plan.edits
+    assert decided.plan.edits == ()
+    assert decided.plan.unpin == (1,)
+    assert WINDOW.trusted
+
+
+def test_the_summary_that_was_wanted_is_made_beside_a_request_sent_send_untouched_if_it_may_fit() -> None:
+    messages = chat(12)
+    estimate = shaping(messages, limit=DEFAULT).plan.original
+    limit = Limit(context_size=int(estimate / 1.04) + 1_024, max_output_tokens=1_024, source="configured")
+    made = shaping(messages, limit=limit, policy=Policy(compaction=True, summary_tokens=300))
+    decided = send_untouched_if_it_may_fit(made, NO_COUNT)
+    assert made.plan.summary
+    assert (decided.plan.summary, decided.plan.ahead) == ((), made.plan.summary)

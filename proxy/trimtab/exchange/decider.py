@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from trimtab.calibration.counts import NO_COUNT, Counts, counted, factor_of, near
 from trimtab.context.policy import Policy
 from trimtab.context.read.reading import Reader, Reading
 from trimtab.context.read.views import Memo
 from trimtab.exchange.access import credential
-from trimtab.exchange.anchors import UNKNOWN, Anchors, as_it_is, factor_of, near
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.lighter import lighter
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
-from trimtab.exchange.shape import Shaping, decide
+from trimtab.exchange.shape import Shaping, decide, send_untouched_if_it_may_fit
 from trimtab.exchange.smaller import Learned, smaller
 from trimtab.limits import Limit, Limits
 from trimtab.overflow.classify import Overflow
@@ -32,7 +32,7 @@ class Decider:
         self._limits, self._policies, self._calls = limits, policies, calls
         self._memo = Memo()
         self._reader = Reader(self._memo)
-        self._anchors = Anchors()
+        self._counts = Counts()
         self._untold: set[str] = set()  # upstreams that know no way of asking a stream for its usage
 
     def read(self, body: bytes, incoming: Incoming) -> Reading:
@@ -64,13 +64,13 @@ class Decider:
         request = reading.request
         factor = self._limits.factor(upstream, request.model)
         conversation = self._reader.history(reading)
-        found = UNKNOWN
+        last = NO_COUNT
         if near(conversation, factor, limit.context_size // 2):
-            found = self._anchors.find(upstream, request.model, conversation)
-            factor = factor_of(found, factor)
+            last = self._counts.find(upstream, request.model, conversation)
+            factor = factor_of(last, factor)
         policy = _policy(request, chosen)
         shaping = decide(request, conversation, policy, limit, factor, self._memo, cap=chosen.budget)
-        return as_it_is(shaping, found)
+        return send_untouched_if_it_may_fit(shaping, last)
 
     def asks_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
         """Whether a stream whose client did not ask for its usage is to be asked for it."""
@@ -88,7 +88,7 @@ class Decider:
         name, model = upstream.name, shaping.request.model
         if overflow.exact_input_tokens is not None:
             self._limits.observe(name, model, shaping.plan.sent, overflow.exact_input_tokens, accepted=False)
-            self._anchors.remember(name, shaping, overflow.exact_input_tokens)
+            self._remember(name, shaping, overflow.exact_input_tokens)
         if overflow.limit is not None:
             self._limits.learn(name, model, overflow.limit)
         learned = Learned(self._limits.known(name, model), self._limits.factor(name, model))
@@ -102,7 +102,16 @@ class Decider:
         """Learn from the usage of an answer; None is counted as one that should have told it and did not."""
         self._limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, prompt_tokens)
         if prompt_tokens is not None:
-            self._anchors.remember(upstream.name, shaping, prompt_tokens)
+            self._remember(upstream.name, shaping, prompt_tokens)
+
+    def _remember(self, upstream: str, shaping: Shaping, tokens: int) -> None:
+        """Keep the upstream's count for the conversation's next request, where it may matter then."""
+        plan, history = shaping.plan, shaping.conversation
+        if not near(history, shaping.factor, shaping.budget.usable):
+            return
+        count = counted(plan.sent, tokens, shaping.factor if plan.edits else None)
+        if count is not None:
+            self._counts.remember(upstream, shaping.request.model, history, count)
 
 
 def _policy(request: ChatRequest, chosen: Chosen) -> Policy:

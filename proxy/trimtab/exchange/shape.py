@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from trimtab.calibration.counts import LastCount
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.plan import plan
@@ -23,6 +24,11 @@ from trimtab.wire.chat import ChatRequest, render
 # An estimate is not a count. Only when what cannot be given up is this much over the budget is a request refused
 # unseen; in between the upstream decides, and its refusal becomes the same clear error.
 REFUSE_AT = 1.15
+# How far an estimate may be over the budget and still be doubted: its 95th percentile error over mixed
+# conversations (docs/calibration.md). Beyond, it is believed.
+DOUBT = 1.10
+# The estimate of what is new since a count has an error too; where it alone decides, asking the upstream costs less.
+_CLOSE = 1.01
 
 
 class Shaping(msgspec.Struct, frozen=True):
@@ -68,6 +74,42 @@ def decide(
         return shaping
     wide = planned(widest(limit, request.max_tokens))
     return wide if refusal(wide) is None else shaping
+
+
+def send_untouched_if_it_may_fit(shaping: Shaping, last: LastCount) -> Shaping:
+    """The same decision, or the one to send the request as received where it fits, or may well fit."""
+    if not _doubtful(shaping):
+        return shaping
+    count = last.count
+    if count is None:
+        fits = _worth_trying(shaping)
+    elif count.tokens is None:
+        return shaping
+    else:
+        fits = count.tokens + round(last.new * count.ratio) <= shaping.budget.usable * _CLOSE
+    return msgspec.structs.replace(shaping, plan=_untouched(shaping.plan)) if fits else shaping
+
+
+def _doubtful(shaping: Shaping) -> bool:
+    """Shaped for its tokens alone, by an estimate that is within its own error of the budget."""
+    plan, policy = shaping.plan, shaping.policy
+    rules = policy.shaping
+    windows = rules.max_messages or rules.summarize_after_messages or rules.truncate == "always"
+    if not plan.edits or policy.managed or windows:
+        return False
+    return shaping.counted(plan.original) <= shaping.budget.usable * DOUBT
+
+
+def _worth_trying(shaping: Shaping) -> bool:
+    """With no count of this conversation yet the upstream is asked, once: its refusal is a count too. Not against
+    an operator's own budget, which nobody enforces but us."""
+    return shaping.limit.trusted and shaping.budget.usable >= shaping.budget.context_size - shaping.budget.reserved
+
+
+def _untouched(plan: Plan) -> Plan:
+    """Nothing is taken out yet; the summary that was wanted is the next one needed."""
+    ahead = plan.summary or plan.ahead
+    return Plan(plan.original, plan.original, plan.budget, True, ahead=ahead, unpin=plan.unpin, announce=plan.announce)
 
 
 def refusal(shaping: Shaping) -> ConversationTooLong | None:
