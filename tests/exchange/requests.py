@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
+from tests.support.scripted import Script, ScriptedUpstream
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
 from trimtab.context.read.views import Memo
 from trimtab.exchange.incoming import Headers, Incoming, first_values
 from trimtab.exchange.shape import Shaping, decide
+from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits import Limit
+from trimtab.upstream.client import Client
+from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.chat import ChatRequest, decode
 
 WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
@@ -42,6 +47,16 @@ def shaping(
     asked, memo = request(messages, **fields), Memo()
     policy = policy or Policy(shaping=rules or ShapingSettings())
     return decide(asked, history(asked.messages, asked.extras, memo), policy, limit, factor, memo, cap=cap)
+
+
+@contextlib.asynccontextmanager
+async def inspected(script: Script) -> AsyncIterator[Verdict]:
+    client = Client()
+    async with ScriptedUpstream(script) as upstream:
+        settings = UpstreamSettings(name="up", base_url=upstream.base_url, retries=0)
+        async with await client.send(settings, "POST", "/v1/chat/completions", b"", [], b"{}") as answer:
+            yield await inspect(answer)
+        await client.aclose()
 
 
 class Given:

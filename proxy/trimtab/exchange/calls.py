@@ -18,7 +18,7 @@ from trimtab.exchange import models
 from trimtab.exchange.access import Access, credential
 from trimtab.exchange.incoming import Body, Incoming
 from trimtab.exchange.notes import Notes
-from trimtab.exchange.relay import ERROR_LIMIT, Verdict, inspect, readable
+from trimtab.exchange.verdict import ERROR_LIMIT, Verdict, inspect, readable
 from trimtab.limits.discovery import Fetch
 from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.upstream.answer import Answer

@@ -30,8 +30,9 @@ from trimtab.exchange.compaction import Compaction
 from trimtab.exchange.decider import Decider
 from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Headers, Incoming
 from trimtab.exchange.notes import Notes
-from trimtab.exchange.relay import Relay, RelaySettings, Verdict
+from trimtab.exchange.relay import Relay, RelaySettings
 from trimtab.exchange.shape import Shaping, outgoing, refusal, too_long
+from trimtab.exchange.verdict import Verdict
 from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import NO_TRACING, Outcome, Telemetry
 from trimtab.upstream.roles import summary_role

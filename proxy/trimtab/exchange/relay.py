@@ -1,150 +1,31 @@
 """The answer's way back. Bytes are relayed as they come; what is read of them is read beside the path.
 
-An answer is inspected before the client sees any of it: an error's body is read, and of a stream the first event,
-because an overflow found there can still be mended by a smaller request. A stream whose first event is long in coming
-is begun without it; an overflow that comes after that, or later, becomes our one clear error as the last event.
+An overflow in a stream that the client has part of already cannot be mended any more: it is taken out, and the stream
+ends in our one clear error.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
 
-from trimtab.errors import RequestError, UpstreamError
+from trimtab.errors import UpstreamError
 from trimtab.exchange import report
 from trimtab.exchange.incoming import Downstream
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.shape import Shaping
-from trimtab.overflow.classify import Overflow, classify, classify_event
-from trimtab.overflow.normalize import normalize
+from trimtab.exchange.verdict import STREAM_LIMIT, WHOLE_LIMIT, Verdict, decoded, readable
+from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
-from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.telemetry import Usage
-from trimtab.upstream.answer import Answer
 from trimtab.upstream.headers import to_client
 from trimtab.wire import problem, sse
-from trimtab.wire.encoding import Decoder, decode_body, decoder
-from trimtab.wire.media import EVENT_STREAM, JSON
+from trimtab.wire.encoding import decoder
 from trimtab.wire.usage import usage_of
-
-_STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
-ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
-WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
-# How an event stream begins that is labelled as something else (JSON cannot), and the bytes that it takes to see it.
-_EVENTS, _EVENTS_HEAD = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*(?:data|event|id|retry)?:"), 9
-_HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """An answer and what its beginning says. `body` is the whole of it, where it was read whole; `silent`: a stream
-    of which nothing has come yet; `too_many_bytes`: the request's body was too large, whatever its tokens."""
-
-    answer: Answer
-    overflow: Overflow | None = None
-    body: bytes | None = None
-    stream: bool = False
-    silent: bool = False
-    too_many_bytes: bool = False
-    encoding: str = ""
-
-    def blames(self, fields: Iterable[bytes]) -> bool:
-        """Whether the request was refused, and one of these fields named in the reason."""
-        if not 400 <= self.answer.status < 500 or self.overflow is not None:
-            return False
-        text = readable(self.body or b"", self.encoding, ERROR_LIMIT)
-        return any(field in text for field in fields)
-
-
-async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
-    """Read as much of an answer as it takes to know whether it is an overflow, of a stream for at most `patience_s`
-    seconds (0: as long as its first bytes take). Raises what the answer raises."""
-    fields = {name.lower(): value for name, value in answer.headers}
-    kind, encoding = _value(fields, b"content-type"), _value(fields, b"content-encoding")
-    encoding = "" if encoding == "identity" else encoding
-    if answer.status >= 400:
-        raw = await answer.read(ERROR_LIMIT)
-        text = readable(raw, encoding, ERROR_LIMIT)
-        found = classify(answer.status, text) if text or not raw else None  # what cannot be read is not empty
-        heavy = answer.status == 413 and found is None and not _asks_to_wait(text)
-        body = raw if answer.complete else None
-        return Verdict(answer, found, body, too_many_bytes=heavy, encoding=encoding)
-    if kind.startswith(EVENT_STREAM) or (
-        not _plainly_none(fields, kind, encoding) and _EVENTS.match(await answer.read(_EVENTS_HEAD))
-    ):
-        beginning = _Beginning(answer, encoding, patience_s)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s or None):
-                await beginning.read()
-        return Verdict(
-            answer,
-            beginning.overflow,
-            stream=True,
-            silent=not beginning.size and not answer.complete,
-            encoding=encoding,
-        )
-    raw = await answer.read(WHOLE_LIMIT)
-    if not answer.complete:
-        return Verdict(answer, encoding=encoding)
-    text = readable(raw, encoding, WHOLE_LIMIT)
-    return Verdict(answer, classify(answer.status, text), raw, encoding=encoding)
-
-
-class _Beginning:
-    """The beginning of a stream: `size` bytes of it, up to the first event that says something, and what that is."""
-
-    def __init__(self, answer: Answer, encoding: str, patience_s: float) -> None:
-        self._answer, self._patient = answer, patience_s > 0
-        self._unpacked = decoder(encoding, _STREAM_LIMIT) if encoding else None
-        self._tap, self._text = sse.Tap(), b""
-        self.size = 0
-        self.overflow: Overflow | None = None
-
-    async def read(self) -> None:
-        while True:
-            raw = await self._answer.read(self.size + 1)
-            new, self.size = raw[self.size :], len(raw)
-            text = _decoded(self._unpacked, new)
-            self._text += text
-            events = self._tap.feed(text) if new else self._tap.flush()
-            if events:
-                self.overflow = next(filter(None, map(classify_event, events)), None)
-                return
-            if not new or not self._patient or not self._may_be_an_error():
-                return
-
-    def _may_be_an_error(self) -> bool:
-        """So far there are comments only, or too little to tell, or the word has been said."""
-        text = self._text
-        return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
-
-
-def _plainly_none(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
-    """Whether an answer is no stream under another label, as most say themselves: JSON of a given length. What is
-    compressed is taken at its word."""
-    return bool(encoding) or (b"content-length" in fields and kind.startswith(JSON))
-
-
-def _asks_to_wait(text: bytes) -> bool:
-    """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once are no answer to them."""
-    return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
-
-
-def readable(raw: bytes, encoding: str, limit: int) -> bytes:
-    """The decoded bytes, or none when they cannot be read: what only watches must not fail an answer."""
-    try:
-        return (decode_body(raw, encoding, limit) or b"") if encoding else raw
-    except RequestError:
-        return b""
-
-
-def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:
-    return fields.get(name, b"").decode("latin-1").strip().lower()
 
 
 class RelaySettings(msgspec.Struct, frozen=True):
@@ -259,11 +140,11 @@ class Relay:
     async def _untouched(self, pulse: Pulse) -> None:
         """Every byte as it came; the tap reads beside."""
         write, tap = pulse.write, sse.Tap()
-        unpacked = decoder(self._verdict.encoding, _STREAM_LIMIT) if self._verdict.encoding else None
+        unpacked = decoder(self._verdict.encoding, STREAM_LIMIT) if self._verdict.encoding else None
         async for chunk in self._verdict.answer.chunks():
             if unpacked is not None or not tap.idle or not _uneventful(chunk):
                 began = tap.idle
-                found = [self._observe(data) for data in tap.feed(_decoded(unpacked, chunk))]
+                found = [self._observe(data) for data in tap.feed(decoded(unpacked, chunk))]
                 if any(found) and self._settings.explains and began and unpacked is None:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
             if chunk:
@@ -382,12 +263,3 @@ def _uneventful(chunk: bytes) -> bool:
         if word in chunk:
             return False
     return True
-
-
-def _decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:
-    if unpacked is None:
-        return chunk
-    try:
-        return unpacked.feed(chunk)
-    except RequestError:
-        return b""

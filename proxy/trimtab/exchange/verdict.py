@@ -1,0 +1,145 @@
+"""What the beginning of an answer says: an overflow, another error, a stream, or a whole body.
+
+An answer is inspected before the client sees any of it: an error's body is read, and of a stream its first event,
+because an overflow found there can still be mended by a smaller request. Nothing that is read here is lost to the
+relay. A stream whose first event is long in coming is relayed before it is known what it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from trimtab.errors import RequestError
+from trimtab.overflow.classify import Overflow, classify, classify_event
+from trimtab.overflow.normalize import normalize
+from trimtab.overflow.vetoes import is_about_rate_or_quota
+from trimtab.upstream.answer import Answer
+from trimtab.wire import sse
+from trimtab.wire.encoding import Decoder, decode_body, decoder
+from trimtab.wire.media import EVENT_STREAM, JSON
+
+STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
+ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
+WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
+# How an event stream begins that is labelled as something else (JSON cannot), and the bytes that it takes to see it.
+_EVENTS, _EVENTS_HEAD = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*(?:data|event|id|retry)?:"), 9
+_HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """An answer and what its beginning says. `body` is the whole of it, where it was read to its end; `silent`: a
+    stream of which nothing has arrived yet; `too_many_bytes`: the request's body was too large in bytes."""
+
+    answer: Answer
+    overflow: Overflow | None = None
+    body: bytes | None = None
+    stream: bool = False
+    silent: bool = False
+    too_many_bytes: bool = False
+    encoding: str = ""
+
+    def blames(self, fields: Iterable[bytes]) -> bool:
+        """Whether the request was refused with a 4xx whose body names one of these fields."""
+        if not 400 <= self.answer.status < 500 or self.overflow is not None:
+            return False
+        text = readable(self.body or b"", self.encoding, ERROR_LIMIT)
+        return any(field in text for field in fields)
+
+
+async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
+    """Read as much of an answer as it takes to know whether it is an overflow; of a stream for at most `patience_s`
+    seconds (0: until its first bytes). Raises what `Answer.read` raises."""
+    fields = {name.lower(): value for name, value in answer.headers}
+    kind, encoding = _value(fields, b"content-type"), _value(fields, b"content-encoding")
+    encoding = "" if encoding == "identity" else encoding
+    if answer.status >= 400:
+        return await _inspect_error(answer, encoding)
+    if kind.startswith(EVENT_STREAM) or (
+        not _cannot_be_events(fields, kind, encoding) and _EVENTS.match(await answer.read(_EVENTS_HEAD))
+    ):
+        beginning = _Beginning(answer, encoding, patience_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s or None):
+                await beginning.read()
+        silent = not beginning.size and not answer.complete
+        return Verdict(answer, beginning.overflow, stream=True, silent=silent, encoding=encoding)
+    raw = await answer.read(WHOLE_LIMIT)
+    if not answer.complete:
+        return Verdict(answer, encoding=encoding)
+    return Verdict(answer, classify(answer.status, readable(raw, encoding, WHOLE_LIMIT)), raw, encoding=encoding)
+
+
+async def _inspect_error(answer: Answer, encoding: str) -> Verdict:
+    raw = await answer.read(ERROR_LIMIT)
+    text = readable(raw, encoding, ERROR_LIMIT)
+    overflow = classify(answer.status, text) if text or not raw else None  # a body that cannot be read is not empty
+    too_many_bytes = answer.status == 413 and overflow is None and not _asks_to_wait(text)
+    body = raw if answer.complete else None
+    return Verdict(answer, overflow, body, too_many_bytes=too_many_bytes, encoding=encoding)
+
+
+class _Beginning:
+    """The beginning of a stream: `size` bytes of it, up to the first event that has data, and what that says."""
+
+    def __init__(self, answer: Answer, encoding: str, patience_s: float) -> None:
+        self._answer, self._patient = answer, patience_s > 0
+        self._unpacked = decoder(encoding, STREAM_LIMIT) if encoding else None
+        self._tap, self._text = sse.Tap(), b""
+        self.size = 0
+        self.overflow: Overflow | None = None
+
+    async def read(self) -> None:
+        while True:
+            raw = await self._answer.read(self.size + 1)
+            new, self.size = raw[self.size :], len(raw)
+            text = decoded(self._unpacked, new)
+            self._text += text
+            events = self._tap.feed(text) if new else self._tap.flush()
+            if events:
+                self.overflow = next(filter(None, map(classify_event, events)), None)
+                return
+            if not new or not self._patient or not self._may_be_an_error():
+                return
+
+    def _may_be_an_error(self) -> bool:
+        """So far there are only comments, or too few bytes to know, or the word "error" is there."""
+        text = self._text
+        return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
+
+
+def _cannot_be_events(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
+    """True when the headers rule out an event stream: JSON with a length, as most answers have. The label of a
+    compressed body is believed."""
+    return bool(encoding) or (b"content-length" in fields and kind.startswith(JSON))
+
+
+def _asks_to_wait(text: bytes) -> bool:
+    """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once do not help then."""
+    return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
+
+
+def readable(raw: bytes, encoding: str, limit: int) -> bytes:
+    """The decoded bytes, at most `limit`; empty when they cannot be decoded: reading along must not fail an answer."""
+    try:
+        return (decode_body(raw, encoding, limit) or b"") if encoding else raw
+    except RequestError:
+        return b""
+
+
+def decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:
+    """One chunk of a stream, decoded; empty when it cannot be, as `readable`."""
+    if unpacked is None:
+        return chunk
+    try:
+        return unpacked.feed(chunk)
+    except RequestError:
+        return b""
+
+
+def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:
+    return fields.get(name, b"").decode("latin-1").strip().lower()
