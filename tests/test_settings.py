@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import ConfigError
-from trimtab.exchange.profiles import PROFILES
+from trimtab.exchange.policies import PROFILES
 from trimtab.settings import Settings, check_exposure, load, parse
 
 SAMPLE = Path(__file__).parents[1] / "config" / "trimtab.toml"

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from trimtab.context.policy import ShapingSettings
 from trimtab.errors import ConfigError
-from trimtab.exchange.profiles import PROFILES, ProfileSettings
+from trimtab.exchange.policies import PROFILES, ProfileSettings
 from trimtab.limits import LimitsSettings, ModelSettings
 from trimtab.store.settings import RedisSettings
 from trimtab.summaries.settings import CompactionSettings

@@ -103,7 +103,7 @@ def test_a_profile_of_the_configuration_counts(tmp_path: Path) -> None:
     told = planned("-", "--config", str(config), "--profile", "tiny", stdin=FORMS["a request"])
     assert told["budget"] == 5000
     done = run("plan", "-", "--profile", "absent", stdin=FORMS["a request"])
-    assert "names no profile" in str(done.exception)
+    assert "Unknown profile" in str(done.exception)
 
 
 def test_the_picture_says_what_happens_to_which_kind() -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from trimtab.exchange.profiles import PROFILES
+from trimtab.exchange.policies import PROFILES
 from trimtab.settings import Settings, load, parse
 
 SAMPLE = Path(__file__).parents[2] / "config" / "trimtab.toml"

@@ -15,8 +15,7 @@ from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decider import Decider
 from trimtab.exchange.notes import Notes
-from trimtab.exchange.policies import Policies
-from trimtab.exchange.profiles import PROFILES
+from trimtab.exchange.policies import PROFILES, Policies
 from trimtab.exchange.shape import Shaping
 from trimtab.limits import Limits, LimitsSettings, ModelSettings
 from trimtab.overflow.classify import Overflow

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from msgspec import Raw
 
-from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.policy import HINTS, Hint, Policy, ShapingSettings
 from trimtab.errors import InvalidRequest
-from trimtab.exchange.policies import CLEAR_TOOL_USES, Policies, is_ours, managed
-from trimtab.exchange.profiles import PROFILES, ProfileSettings
+from trimtab.exchange.policies import CLEAR_TOOL_USES, PROFILES, Policies, ProfileSettings, is_ours, managed
 from trimtab.summaries.settings import CompactionSettings
 
 SUMMARIES = CompactionSettings(max_summary_tokens=900, precompact_share=0.6)
@@ -126,3 +125,47 @@ def test_what_is_wrong_in_the_field_is_refused_with_its_place(edits: Any, place:
         managed(Policy(), raw({"edits": edits}))
     assert refused.value.param == "context_management"
     assert CLEAR_TOOL_USES in refused.value.message
+
+
+# -- profiles ----------------------------------------------------------------------------------------------------
+
+BASE = ShapingSettings(target=0.4, exclude_tools=("bash",), max_messages=9)
+
+
+def test_a_profile_changes_only_the_keys_it_names() -> None:
+    shaped = ProfileSettings(shaping={"target": 0.3, "truncate": "always"}).shaped(BASE)
+    assert shaped == msgspec.structs.replace(BASE, target=0.3, truncate="always")
+    assert ProfileSettings().shaped(BASE) == BASE
+
+
+@pytest.mark.parametrize(
+    ("shaping", "said"),
+    [
+        ({"tarrget": 0.5}, "tarrget"),
+        ({"target": "half"}, r"target"),
+        ({"target": 1.5}, r"target"),
+        ({"mode": "off"}, r"mode"),
+        ({"clear_batch": 0}, r"clear_batch"),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_with_its_place(shaping: dict[str, Any], said: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=said):
+        ProfileSettings(shaping=shaping).shaped(BASE)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint", "budget", "chars"),
+    [
+        ("planner_input", "planner_input", 16_000, 50_000),
+        ("analysis", "step_dependency", None, 10_000),
+        ("replan", "step_dependency", None, 500),
+    ],
+)
+def test_the_built_in_profiles(name: str, hint: str, budget: int | None, chars: int) -> None:
+    profile = PROFILES[name]
+    assert (profile.hint, profile.budget) == (hint, budget)
+    assert profile.shaped(ShapingSettings()).max_message_chars == chars
+
+
+def test_the_list_of_hints_is_the_type() -> None:
+    assert get_args(Hint) == HINTS

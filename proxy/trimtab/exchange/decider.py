@@ -13,11 +13,10 @@ from trimtab.context.read.views import Memo
 from trimtab.exchange.access import credential
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import Incoming
-from trimtab.exchange.lighter import lighter
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
+from trimtab.exchange.second_try import Learned, lighter, smaller
 from trimtab.exchange.shape import Shaping, decide, send_untouched_if_it_may_fit
-from trimtab.exchange.smaller import Learned, smaller
 from trimtab.limits import Limit, Limits
 from trimtab.overflow.classify import Overflow
 from trimtab.upstream.roles import summary_role

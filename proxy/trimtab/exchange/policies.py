@@ -1,23 +1,98 @@
 """Which policy holds for a request: the configuration, the profile and hint its headers name, and what its
 `context_management` asks for.
 
-That field speaks Anthropic's vocabulary of context editing (`clear_tool_uses_20250919`), defaults included:
-trigger at 100,000 input tokens, keep 3 tool uses. A field that is null counts as left out: clients made from a
-typed model of it write every field.
+A profile is a hint, a budget and shaping settings under one name, chosen with the header `x-trimtab-profile`.
+
+`context_management` has Anthropic's vocabulary of context editing (`clear_tool_uses_20250919`), defaults included:
+trigger at 100,000 input tokens, keep 3 tool uses. A null counts as absent: clients made from a typed model write
+every field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
 
 from trimtab.context.policy import HINTS, Hint, Policy, ShapingSettings
 from trimtab.errors import InvalidRequest
-from trimtab.exchange.profiles import ProfileSettings
 from trimtab.summaries.settings import CompactionSettings
+from trimtab.units import Tokens
+
+
+class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The table `[profiles.NAME]`. `budget` is in tokens; `shaping` overrides single keys of `[shaping]`."""
+
+    hint: Hint | None = None
+    budget: Tokens | None = None
+    shaping: dict[str, Any] = {}
+
+    def shaped(self, base: ShapingSettings) -> ShapingSettings:
+        """The shaping that holds under this profile. Raises msgspec.ValidationError for a wrong key or value."""
+        return msgspec.convert({**msgspec.structs.asdict(base), **self.shaping}, ShapingSettings)
+
+
+def _cut(chars: int, hint: Hint) -> ProfileSettings:
+    return ProfileSettings(hint=hint, shaping={"max_message_chars": chars, "truncate": "always"})
+
+
+# The three steps of a plan-and-execute agent: planning reads everything within a modest budget, analysing reads
+# one source at a time, replanning only skims what each step gave.
+PROFILES: dict[str, ProfileSettings] = {
+    "planner_input": ProfileSettings(hint="planner_input", budget=16_000),
+    "analysis": _cut(10_000, "step_dependency"),
+    "replan": _cut(500, "step_dependency"),
+}
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A policy and where it came from; `budget` is the profile's cap in tokens."""
+
+    policy: Policy
+    hint: Hint
+    profile: str = ""
+    budget: int | None = None
+
+
+class Policies:
+    """All policies of a configuration, each made when first chosen; then a lookup is a dictionary hit."""
+
+    def __init__(
+        self, shaping: ShapingSettings, profiles: Mapping[str, ProfileSettings], compaction: CompactionSettings | None
+    ) -> None:
+        self._profiles = {"": ProfileSettings(), **profiles}
+        self._shaping = {name: profile.shaped(shaping) for name, profile in self._profiles.items()}
+        self._compaction = compaction
+        self._made: dict[tuple[str, str, bool], Chosen] = {}
+
+    def choose(self, profile: str, hint: str, has_tools: bool, strict_roles: bool) -> Chosen:
+        """The policy for a request: what its headers name, else what its profile or its tools suggest. Raises
+        InvalidRequest for an unknown profile or hint."""
+        if profile not in self._profiles:
+            names = ", ".join(sorted(filter(None, self._profiles)))
+            raise InvalidRequest(f"Unknown profile in x-trimtab-profile. Known: {names}.")
+        wanted = hint or self._profiles[profile].hint or ("react_iteration" if has_tools else "general")
+        if wanted not in HINTS:
+            raise InvalidRequest(f"Unknown hint in x-trimtab-hint. Known: {', '.join(HINTS)}.")
+        key = (profile, wanted, strict_roles)
+        if key not in self._made:
+            self._made[key] = self._make(profile, wanted, strict_roles)
+        return self._made[key]
+
+    def _make(self, profile: str, hint: Hint, strict_roles: bool) -> Chosen:
+        compaction = self._compaction
+        policy = Policy(shaping=self._shaping[profile], hint=hint, strict_roles=strict_roles)
+        if compaction is not None:
+            policy = msgspec.structs.replace(
+                policy,
+                compaction=True,
+                summary_tokens=compaction.max_summary_tokens,
+                precompact_share=compaction.precompact_share,
+            )
+        return Chosen(policy, hint, profile, self._profiles[profile].budget)
+
 
 CLEAR_TOOL_USES = "clear_tool_uses_20250919"
 
@@ -43,54 +118,8 @@ class _Management(msgspec.Struct):
     edits: list[_ClearToolUses]
 
 
-class Chosen(msgspec.Struct, frozen=True):
-    """A policy and where it came from; `budget` is the profile's cap in tokens."""
-
-    policy: Policy
-    hint: Hint
-    profile: str = ""
-    budget: int | None = None
-
-
-class Policies:
-    """All policies of a configuration, made once. Lookups are dictionary hits."""
-
-    def __init__(
-        self, shaping: ShapingSettings, profiles: Mapping[str, ProfileSettings], compaction: CompactionSettings | None
-    ) -> None:
-        self._profiles = {"": ProfileSettings(), **profiles}
-        self._shaping = {name: profile.shaped(shaping) for name, profile in self._profiles.items()}
-        self._compaction = compaction
-        self._made: dict[tuple[str, str, bool], Chosen] = {}
-
-    def choose(self, profile: str, hint: str, has_tools: bool, strict_roles: bool) -> Chosen:
-        """The policy for a request. Raises InvalidRequest for a profile or hint that does not exist."""
-        if profile not in self._profiles:
-            names = ", ".join(sorted(filter(None, self._profiles)))
-            raise InvalidRequest(f"x-trimtab-profile names no profile. There are: {names}.")
-        wanted = hint or self._profiles[profile].hint or ("react_iteration" if has_tools else "general")
-        if wanted not in HINTS:
-            raise InvalidRequest(f"x-trimtab-hint names no hint. There are: {', '.join(HINTS)}.")
-        key = (profile, wanted, strict_roles)
-        if key not in self._made:
-            self._made[key] = self._make(profile, wanted, strict_roles)
-        return self._made[key]
-
-    def _make(self, profile: str, hint: Hint, strict_roles: bool) -> Chosen:
-        compaction = self._compaction
-        policy = Policy(shaping=self._shaping[profile], hint=hint, strict_roles=strict_roles)
-        if compaction is not None:
-            policy = msgspec.structs.replace(
-                policy,
-                compaction=True,
-                summary_tokens=compaction.max_summary_tokens,
-                precompact_share=compaction.precompact_share,
-            )
-        return Chosen(policy, hint, profile, self._profiles[profile].budget)
-
-
 def is_ours(raw: Raw | None) -> bool:
-    """Whether a `context_management` field is in the vocabulary answered here; any other goes upstream as it is."""
+    """Whether a `context_management` field is in the vocabulary handled here; any other is the upstream's."""
     if raw is None or b'"edits"' not in bytes(raw):
         return False
     value = msgspec.json.decode(raw)
@@ -103,7 +132,7 @@ def managed(policy: Policy, raw: Raw) -> Policy:
         edits = msgspec.json.decode(raw, type=_Management).edits
     except msgspec.DecodeError as error:
         raise InvalidRequest(
-            f"context_management: {error}. The edit known here is {CLEAR_TOOL_USES}.", param="context_management"
+            f"context_management: {error}. The one known edit is {CLEAR_TOOL_USES}.", param="context_management"
         ) from error
     for edit in edits:
         trigger, keep = edit.trigger or _TRIGGER, edit.keep or _KEEP

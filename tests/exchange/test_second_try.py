@@ -1,4 +1,4 @@
-"""The one smaller try: what an upstream said decides how much smaller."""
+"""The one second try: what an upstream reported decides how much smaller, and half of the bytes go after a 413."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from tests.exchange.requests import WINDOW, shaping
 from tests.support.conversations import agent_run, prose
+from trimtab.context.apply.apply import apply
 from trimtab.context.read.views import Memo
+from trimtab.context.texts import REMOVED
+from trimtab.exchange.second_try import Learned, lighter, smaller
 from trimtab.exchange.shape import Shaping, outgoing
-from trimtab.exchange.smaller import Learned, smaller
 from trimtab.limits import Limit
 from trimtab.overflow.classify import Overflow
 
@@ -112,3 +114,48 @@ def test_whatever_is_said_the_try_is_smaller_or_there_is_none(said: dict[str, An
     limit = limited(min(8_192, said.get("limit", 8_192)))
     tried = again(made, Overflow("", **said), limit)
     assert tried is None or tried.plan.sent < made.plan.sent
+
+
+# -- after too many bytes ------------------------------------------------------------------------------------------
+
+ROOMY = Limit(context_size=200_000, max_output_tokens=1_024, source="configured")
+DATA = "A" * 5_000
+HEAVY: dict[str, dict[str, Any]] = {
+    "image": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
+    "audio": {"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}},
+    "file": {"type": "file", "file": {"filename": "a.pdf", "file_data": DATA}},
+    "video": {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{DATA}"}},
+}
+LINK = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+TEXT = {"type": "text", "text": "x" * 5_000, "vendor": 1.0}
+
+
+def message(*parts: Any, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": list(parts)}
+
+
+def test_each_kind_of_payload_becomes_a_few_words_and_all_else_stays() -> None:
+    for kind, part in HEAVY.items():
+        held = shaping([message(TEXT, part, LINK), message(TEXT)], limit=ROOMY)
+        found = lighter(held, Memo())
+        assert found is not None
+        first, last = apply(held.request.messages, found.plan)
+        text = {"type": "text", "text": REMOVED[kind]}
+        assert bytes(shaping([message(TEXT, text, LINK)]).request.messages[0]) == bytes(first)
+        assert bytes(last) == bytes(held.request.messages[1])
+
+
+def test_half_of_the_bytes_go_the_oldest_first() -> None:
+    messages = [message(HEAVY["image"]) for _ in range(11)]
+    found = lighter(shaping(messages, limit=ROOMY), Memo())
+    assert found is not None
+    assert [edit.index for edit in found.plan.edits] == [0, 1, 2, 3, 4, 5]
+    assert found.plan.sent < found.plan.original
+
+
+def test_question_system_and_what_is_light_stay() -> None:
+    image = HEAVY["image"]
+    assert lighter(shaping([message(image, role="system"), message(image)]), Memo()) is None
+    assert lighter(shaping([message(LINK), message(TEXT), message("x")]), Memo()) is None
+    assert lighter(shaping([{"role": "user", "content": DATA}, message("x")]), Memo()) is None
+    assert lighter(shaping([message(image), message({"type": "text", "text": "y" * 10**6})]), Memo()) is None

@@ -1,29 +1,43 @@
-"""The one smaller try after an upstream said the prompt is too long: a different request, or none."""
+"""The one second try after an upstream refused a request for its size: a different request, or none.
+
+After an overflow fewer tokens are sent (`smaller`). After a 413 for bytes the same conversation goes without the
+oldest of the images, sounds and files it carries (`lighter`): tokens do not help there, an image costs some hundred
+of them and some megabytes. How many bytes an upstream takes is seldom known, so half of them go.
+
+System messages and the current question stay as they are in both.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from trimtab.context.apply.rewrite import rewrite
+from trimtab.context.edits import Edit
+from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.limits import Limit
 from trimtab.overflow.classify import Overflow
 
-# Shares of what was sent that the next try may have, when the upstream did not say how much that was: an estimate
-# that said it fits is off by an unknown amount, so clearly less; but less by a little where no more can be given up.
+# Shares of what was sent that the next try may have, when the upstream did not report its count: an estimate
+# by which it fitted is off by an unknown amount, so clearly less; but less by a little where no more can be given up.
 _STEPS = (0.75, 0.9, 0.97)
 _MARGIN = 0.98  # of a limit just learned: the estimate's own imprecision
+_LIGHTER_BY = 0.5  # of the body's bytes
+_WORTHWHILE = 0.1  # below this share of them a second try would meet the same bound
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What is known of the model now that the overflow was learned from."""
+    """What is known of the model after the overflow was learned from."""
 
     limit: Limit
     factor: float
 
 
 def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) -> Shaping | None:
-    """Decide anew with what the upstream just said. None when nothing smaller can be sent. If the input alone
+    """Decide again with what the upstream just reported; None when nothing smaller can be sent. If the input alone
     fits, `max_tokens` is lowered and no history goes."""
     if (lowered := _less_output(shaping, overflow)) is not None:
         return lowered
@@ -68,3 +82,36 @@ def _cap(shaping: Shaping, overflow: Overflow, sent: int) -> int:
     if overflow.limit is None:
         return sent
     return min(sent, int((overflow.limit - min(shaping.budget.reserved, overflow.limit // 2)) * _MARGIN))
+
+
+def lighter(shaping: Shaping, memo: Memo) -> Shaping | None:
+    """The same decision with the oldest payloads taken out; None where that would free too few bytes."""
+    whole = len(shaping.request.body)
+    edits, freed = [], 0
+    for edit, size in _lightened(shaping, memo):
+        if freed >= whole * _LIGHTER_BY:
+            break
+        edits.append(edit)
+        freed += size
+    if freed < whole * _WORTHWHILE:
+        return None
+    plan = shaping.plan
+    sent = plan.sent - sum(edit.tokens_before - edit.tokens_after for edit in edits)
+    ordered = tuple(sorted([*plan.edits, *edits], key=lambda edit: edit.index))
+    return msgspec.structs.replace(shaping, plan=msgspec.structs.replace(plan, edits=ordered, sent=sent))
+
+
+def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
+    """Oldest first, each message that can be made lighter, and by how many bytes."""
+    views = shaping.conversation.views
+    question = max((i for i, view in enumerate(views) if view.role == "user"), default=None)
+    edited = {edit.index for edit in shaping.plan.edits}
+    for i, view in enumerate(views):
+        if view.shape != "parts" or view.role in SYSTEM_ROLES or i == question or i in edited:
+            continue
+        raw = shaping.request.messages[i]
+        light = rewrite(raw, "lightened", 0)
+        freed = len(bytes(raw)) - len(light)
+        if freed > 0:
+            tokens = memo.view(light).tokens
+            yield Edit("lightened", i, view.tokens, min(tokens, view.tokens), "carried too many bytes"), freed
