@@ -14,7 +14,8 @@ from tests.support.raw import BODY, exchange, opened, request
 from tests.support.running import Running, running
 from tests.support.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, chunk, json_reply
 from trimtab.errors import UploadTimeout
-from trimtab.server.asgi import Load, RequestBody
+from trimtab.server.asgi import RequestBody
+from trimtab.server.load import Load
 from trimtab.server.watch import Watches
 
 pytestmark = pytest.mark.anyio

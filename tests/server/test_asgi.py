@@ -1,4 +1,4 @@
-"""ASGI in, plain values out: bodies, bounds, what is in flight. Driven by the messages a server would send."""
+"""ASGI in, plain values out: bodies and answers. Driven by the messages a server would send."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import asyncio
 import gzip
 from typing import Any
 
-import aiohttp
-import msgspec
 import pytest
-from yarl import URL
 
-from tests.support.chat import COMPLETION, post
-from tests.support.conversations import chat
-from tests.support.running import running
-from tests.support.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
 from trimtab.errors import BodyTooLarge, InvalidRequest, Overloaded, UnknownEncoding, UploadTimeout
 from trimtab.exchange.incoming import ClientGone
-from trimtab.server.asgi import Load, RequestBody, Response
+from trimtab.server.asgi import RequestBody, Response
+from trimtab.server.load import Load
 
 pytestmark = pytest.mark.anyio
 
@@ -146,31 +140,7 @@ async def test_bodies_beyond_what_is_held_at_once_come_again_later() -> None:
     assert await body(came(b"a" * 40), load=load).read() == b"a" * 40
 
 
-# -- what is in flight -------------------------------------------------------------------------------------------
-
-
-async def test_idle_is_when_the_last_request_has_left() -> None:
-    load = Load(2, 100)
-    await asyncio.wait_for(load.idle(), 1)
-    load.requests = 2
-    assert load.full
-    waiting = asyncio.ensure_future(load.idle())
-    await asyncio.sleep(0)
-    load.leave()
-    assert not load.full
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    load.leave()
-    await asyncio.wait_for(waiting, 1)
-
-
-def test_draining_is_full() -> None:
-    load = Load(2, 100)
-    assert not load.full
-    load.leaving = True
-    assert not load.full
-    load.draining = True
-    assert load.full
+# -- an answer ---------------------------------------------------------------------------------------------------
 
 
 async def test_an_answer_is_said_in_the_servers_messages() -> None:
@@ -192,77 +162,3 @@ async def test_an_answer_is_said_in_the_servers_messages() -> None:
         {"type": "http.response.body", "body": b"x", "more_body": True},
         {"type": "http.response.body", "body": b"", "more_body": False},
     ]
-
-
-async def test_after_an_answer_to_half_a_request_the_next_one_finds_a_connection() -> None:
-    """The server closes a connection whose request was not read to its end; a pool that does not know would use it."""
-    small, large = b'{"messages":[{"role":"user","content":"hi"}]}', b'{"a":"' + b"x" * 1_500_000 + b'"}'
-    statuses = []
-    async with (
-        ScriptedUpstream(json_reply(COMPLETION)) as upstream,
-        running(upstream.base_url, "[server]\nmax_body_mb = 1\n") as proxy,
-        aiohttp.ClientSession() as session,
-    ):
-        for body in [large, small] * 20:
-            async with session.post(f"{proxy.url}/v1/context/plan", data=body) as answer:
-                statuses.append((answer.status, answer.headers.get("connection")))
-                await answer.read()
-    assert statuses == [(413, "close"), (200, None)] * 20
-
-
-# -- the front, in a running proxy -------------------------------------------------------------------------------
-
-
-async def test_beyond_the_requests_in_flight_the_answer_is_when_to_come_again() -> None:
-    toml = "[server]\nmax_in_flight = 1\n"
-    async with ScriptedUpstream([STALL]) as upstream, running(upstream.base_url, toml) as proxy:
-        first = asyncio.ensure_future(post(proxy.url, {"model": "m", "messages": chat(0)}))
-        while not upstream.requests:  # noqa: ASYNC110  the upstream is a list of what came
-            await asyncio.sleep(0.01)
-        second = await post(proxy.url, {"model": "m", "messages": chat(0)}, x_request_id="r-2")
-        line = msgspec.json.decode(proxy.log.getvalue().splitlines()[-1])
-        first.cancel()
-        await asyncio.wait_for(upstream.left.wait(), 2)
-        for _ in range(100):
-            if not proxy.parts.load.requests:
-                break
-            await asyncio.sleep(0.01)
-        assert proxy.parts.load.requests == 0
-    error = second.json()["error"]
-    assert (second.status, error["code"], error["request_id"]) == (503, "overloaded", "r-2")
-    assert "max_in_flight" in error["message"]
-    assert second.headers["retry-after"] == "1"
-    assert (line["outcome"], line["status"]) == ("overloaded", 503)
-    assert len(upstream.requests) == 1
-
-
-async def test_a_body_too_large_is_refused_before_it_has_come() -> None:
-    toml = "[server]\nmax_body_mb = 1\n"
-    async with ScriptedUpstream() as upstream, running(upstream.base_url, toml) as proxy:
-        answer = await post(proxy.url, b"x" * ((1 << 20) + 1))
-        assert proxy.parts.load.bytes == 0
-    assert (answer.status, answer.json()["error"]["code"]) == (413, "request_too_large")
-    assert "1 MB" in answer.json()["error"]["message"]
-
-
-async def test_nothing_is_held_once_answers_are_given() -> None:
-    scripts = (json_reply(COMPLETION), sse_reply(b'{"choices":[]}'))
-    async with ScriptedUpstream(*scripts) as upstream, running(upstream.base_url) as proxy:
-        for stream in (False, True):
-            await post(proxy.url, {"model": "m", "stream": stream, "messages": chat(2)})
-        await post(proxy.url, b"{broken")
-        load = proxy.parts.load
-        assert (load.requests, load.bytes) == (0, 0)
-
-
-@pytest.mark.parametrize("path", ["/v1/files/a%2Fb?x=%20y&x=2", "/v1/files/%E5%8C%97", "/v1/x?"])
-async def test_paths_queries_and_headers_of_any_bytes_go_through_as_they_came(path: str) -> None:
-    async with (
-        ScriptedUpstream(json_reply({})) as upstream,
-        running(upstream.base_url) as proxy,
-        aiohttp.ClientSession(headers={"X-Name": "Zoë"}) as session,
-        session.get(URL(proxy.url + path, encoded=True)) as answer,
-    ):
-        assert answer.status == 200
-    assert upstream.requests[0].target == path.removesuffix("?")
-    assert upstream.requests[0].header(b"x-name") == "Zoë".encode()

@@ -1,70 +1,23 @@
-"""ASGI on one side, the exchange's plain values on the other.
-
-While an exchange goes on its client is watched (see `watch`). What is held at once is bounded, in requests and in
-bytes; beyond the bound the answer is a 503 that says when to come again.
-"""
+"""ASGI on one side, the exchange's plain values on the other: the request, its body, and the answer to it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from random import getrandbits
 from typing import Any
 
-from trimtab.errors import BodyTooLarge, Overloaded, UnknownEncoding, UploadTimeout
-from trimtab.exchange.gateway import Gateway
-from trimtab.exchange.incoming import STOPPING, ClientGone, Headers, Incoming, first_values
-from trimtab.server.allocator import WORTHWHILE, give_back
-from trimtab.server.watch import Message, Receive, Watches
+from trimtab.errors import BodyTooLarge, UnknownEncoding, UploadTimeout
+from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values
+from trimtab.server.load import Load
+from trimtab.server.watch import Message, Receive, Send
 from trimtab.wire.encoding import decode_body
 from trimtab.wire.media import parse_content_length
 
-Send = Callable[[Message], Awaitable[None]]
 Fields = Mapping[bytes, bytes]
 
 # Seconds of silence within an upload after which its place is given to another; nginx's client_body_timeout.
 UPLOAD_PAUSE_S = 60.0
-
-
-class Load:
-    """What is in flight: requests, and bytes of bodies held. `leaving` and `draining` are the two steps of stopping;
-    `emptied` is called when nothing is held after much was."""
-
-    def __init__(self, max_requests: int, max_bytes: int, emptied: Callable[[], None] = give_back) -> None:
-        self._max_requests, self._max_bytes, self._emptied = max_requests, max_bytes, emptied
-        self.requests = self.bytes = self._most = 0
-        self._idle: asyncio.Event | None = None
-        self.leaving = False  # readiness fails
-        self.draining = False  # new requests are turned away
-
-    @property
-    def full(self) -> bool:
-        return self.draining or self.requests >= self._max_requests
-
-    def leave(self) -> None:
-        """One request less."""
-        self.requests -= 1
-        if not self.requests and self._idle is not None:
-            self._idle.set()
-
-    async def idle(self) -> None:
-        """Return once nothing is in flight."""
-        self._idle = asyncio.Event()
-        if self.requests:
-            await self._idle.wait()
-
-    def hold(self, size: int) -> None:
-        """Count `size` more bytes. Raises Overloaded beyond the bound."""
-        if self.bytes + size > self._max_bytes:
-            raise Overloaded("Too much is in flight at this proxy (max_in_flight_mb). Try again in a second.")
-        self.bytes += size
-        self._most = max(self._most, self.bytes)
-
-    def release(self, size: int) -> None:
-        self.bytes -= size
-        if not self.bytes and self._most >= WORTHWHILE:
-            self._most = 0
-            self._emptied()
 
 
 class RequestBody:
@@ -185,53 +138,7 @@ class Response:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
 
-class Front:
-    """The ASGI application for everything under `/v1/`."""
-
-    def __init__(self, gateway: Gateway, load: Load, max_body_bytes: int) -> None:
-        self._gateway, self._load, self._max_body = gateway, load, max_body_bytes
-        self._watches = Watches()
-
-    def cut(self) -> None:
-        """Give up every exchange that still goes on: their time to finish is over. Their clients are told so."""
-        self._watches.cancel(STOPPING)
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        incoming = _incoming(scope)
-        body = RequestBody(receive, incoming.fields, self._load, self._max_body)
-        body.complete = incoming.method in _BODILESS
-        response = Response(send, body)
-        if self._load.full:
-            await self._gateway.turn_away(incoming, response, self._load.draining)
-            return
-        self._load.requests += 1
-        try:
-            await self._watched(incoming, body, response, receive)
-        finally:
-            self._load.leave()
-            body.release()
-
-    async def _watched(self, incoming: Incoming, body: RequestBody, response: Response, receive: Receive) -> None:
-        """Run the exchange, and cancel it when the client goes away."""
-        exchange = asyncio.current_task()
-        assert exchange is not None
-        watch = self._watches.begin(exchange, body, receive)
-        try:
-            await self._gateway.handle(incoming, body, response)
-        except asyncio.CancelledError:
-            if not watch.gone:
-                raise  # the server is stopping, or whoever called us is
-            exchange.uncancel()
-            if not response.started:
-                await self._gateway.tell_gone(incoming, response)
-        finally:
-            self._watches.end(watch)
-
-
-_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
-
-
-def _incoming(scope: Message) -> Incoming:
+def incoming_of(scope: Message) -> Incoming:
     """The request as a value. Header names are in lower case in ASGI."""
     headers = list(scope["headers"])
     fields = first_values(headers)

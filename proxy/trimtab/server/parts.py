@@ -20,7 +20,8 @@ from trimtab.exchange.notes import prices
 from trimtab.exchange.policies import Policies
 from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
-from trimtab.server.asgi import Front, Load
+from trimtab.server.front import Front
+from trimtab.server.load import Load
 from trimtab.settings import Settings
 from trimtab.store.open import open_store
 from trimtab.store.settings import RedisSettings

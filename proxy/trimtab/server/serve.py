@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,8 +17,8 @@ from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
+from trimtab.errors import ConfigError
 from trimtab.server.app import create_app
-from trimtab.server.listening import claim
 from trimtab.server.parts import Parts
 from trimtab.settings import Settings, check_exposure
 
@@ -39,6 +40,29 @@ def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, sh
 def address(host: str, port: int) -> str:
     """The URL of what listens there; an IPv6 address stands in brackets (RFC 3986 §3.2.2)."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def claim(host: str, port: int) -> int:
+    """The port to listen on; a free one for port 0. Raises ConfigError when the address cannot be had.
+
+    The server shares its port with any process that asks for sharing (SO_REUSEPORT), so a second proxy on the same
+    port would start and take half of the first one's requests. A socket that does not share finds both out: a port
+    taken by a stranger, and one taken by another proxy.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just left is free
+            probe.bind(address)
+            probe.listen()
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot listen on {host}:{port} ({error.strerror or error}): another server may run there. Choose another "
+            "with --port, or `port` in [server]."
+        ) from error
 
 
 async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 EVERY_S = 0.1  # seconds; few models answer faster, and a client that leaves earlier is noticed then
 _RESTS_AFTER = 10  # turns without any exchange

@@ -1,19 +1,21 @@
-"""What large bodies took is the system's again once nothing is held."""
+"""What is in flight is counted, and what large bodies took is the system's again once nothing is held."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from trimtab.server.allocator import WORTHWHILE
-from trimtab.server.asgi import Load
+from trimtab.server.load import WORTHWHILE, Load
+
+pytestmark = pytest.mark.anyio
 
 _SCRIPT = """
 from pathlib import Path
-from trimtab.server.allocator import give_back
+from trimtab.server.load import give_back
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -46,3 +48,27 @@ def test_it_is_asked_for_once_nothing_is_held_after_much_was(held: int, times: i
     load.hold(1000)
     load.release(1000)
     assert len(asked) == times
+
+
+async def test_idle_is_when_the_last_request_has_left() -> None:
+    load = Load(2, 100)
+    await asyncio.wait_for(load.idle(), 1)
+    load.requests = 2
+    assert load.full
+    waiting = asyncio.ensure_future(load.idle())
+    await asyncio.sleep(0)
+    load.leave()
+    assert not load.full
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    load.leave()
+    await asyncio.wait_for(waiting, 1)
+
+
+def test_draining_is_full() -> None:
+    load = Load(2, 100)
+    assert not load.full
+    load.leaving = True
+    assert not load.full
+    load.draining = True
+    assert load.full
