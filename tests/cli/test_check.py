@@ -69,7 +69,7 @@ async def test_no_configuration_is_needed() -> None:
 async def test_an_upstream_that_is_down_fails() -> None:
     done = await check("--upstream", f"http://127.0.0.1:{closed_port()}/v1")
     assert done.exit_code == 1
-    assert "check base_url" in line(done, "upstream default")
+    assert "Check base_url" in line(done, "upstream default")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_an_upstream_that_is_down_fails() -> None:
             "[[upstreams]]\nname = 'a'\nbase_url = 'http://127.0.0.1:9/v1'\nmodels = ['a*']\n"
             "[compaction]\nmodel = 'fast'\n",
             "summaries",
-            "No upstream takes the model 'fast'",
+            "No upstream serves the model 'fast'",
         ),
     ],
     ids=["a typo", "no upstream", "exposed keys", "no table", "summary model"],

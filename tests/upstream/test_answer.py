@@ -1,4 +1,4 @@
-"""An answer in hand: what `complete` says, and that letting go is always allowed."""
+"""An answer: what `complete` means, that closing is always allowed, and how long it may be silent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.scripted import CLOSE, STALL, ScriptedUpstream, Step, reply, sse_reply
-from trimtab.errors import UpstreamUnreachable
+from tests.support.scripted import CLOSE, STALL, Pause, ScriptedUpstream, Step, reply, sse_reply
+from trimtab.errors import UpstreamTimeout, UpstreamUnreachable
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client
 from trimtab.upstream.settings import UpstreamSettings
@@ -23,8 +23,8 @@ async def client() -> AsyncIterator[Client]:
     await client.aclose()
 
 
-async def answered(client: Client, server: ScriptedUpstream, method: str = "POST") -> Answer:
-    upstream = UpstreamSettings(name="here", base_url=server.base_url)
+async def answered(client: Client, server: ScriptedUpstream, method: str = "POST", read_s: float = 600) -> Answer:
+    upstream = UpstreamSettings(name="here", base_url=server.base_url, read_timeout_s=read_s)
     return await client.send(upstream, method, "/v1/chat/completions", b"", [], b"{}" * (method == "POST"))
 
 
@@ -74,3 +74,20 @@ async def test_a_body_shorter_than_stated_is_a_break(client: Client) -> None:
         answer = await answered(client, server)
         with pytest.raises(UpstreamUnreachable, match="broke off"):
             await answer.read(limit=100)
+
+
+async def test_a_client_that_reads_slowly_is_no_silence(client: Client) -> None:
+    async with ScriptedUpstream(sse_reply(b"1", Pause(0.05), b"2")) as server:
+        got = []
+        async for chunk in (await answered(client, server, read_s=0.2)).chunks():
+            got.append(chunk)
+            await asyncio.sleep(0.3)
+    assert b"".join(got) == b"data: 1\n\ndata: 2\n\ndata: [DONE]\n\n"
+
+
+async def test_a_silence_is_measured_from_the_last_bytes(client: Client) -> None:
+    async with ScriptedUpstream(sse_reply(b"1", Pause(0.15), b"2", STALL)) as server:
+        chunks = (await answered(client, server, read_s=0.2)).chunks()
+        assert [await anext(chunks), await anext(chunks)] == [b"data: 1\n\n", b"data: 2\n\n"]
+        with pytest.raises(UpstreamTimeout):
+            await anext(chunks)

@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.errors import InvalidRequest, UpstreamUnreachable
 from trimtab.upstream.call import Call, Upload
-from trimtab.upstream.failures import Again, Failure
+from trimtab.upstream.failures import Failure, Retry
 from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
@@ -21,29 +21,29 @@ def call(method: str = "POST", path: str = "/chat/completions", retries: int = 2
     return Call(upstream, method, URL + path, [], body)  # type: ignore[arg-type]
 
 
-def failed(again: Again) -> Failure:
-    return Failure(UpstreamUnreachable("x"), again)
+def failed(retry: Retry) -> Failure:
+    return Failure(UpstreamUnreachable("x"), retry)
 
 
-AGAIN = [
-    (call(), Again.SAFE, True),
-    (call(), Again.REPLAY, True),
-    (call(), Again.NEVER, False),
-    (call(retries=0), Again.SAFE, False),
-    (call(path="/chat/completions?x=/files"), Again.REPLAY, True),
-    (call(path="/embeddings"), Again.REPLAY, True),
-    (call(path="/files"), Again.SAFE, True),
-    (call(path="/files"), Again.REPLAY, False),
-    (call(path="/threads/1/messages"), Again.REPLAY, False),
-    (call(path="/files?x=/chat/completions"), Again.REPLAY, False),
-    (call("GET", "/files"), Again.REPLAY, True),
-    (call("DELETE", "/files/1"), Again.REPLAY, False),
+AFTER = [
+    (call(), Retry.SAFE, True),
+    (call(), Retry.IF_REPEATABLE, True),
+    (call(), Retry.NEVER, False),
+    (call(retries=0), Retry.SAFE, False),
+    (call(path="/chat/completions?x=/files"), Retry.IF_REPEATABLE, True),
+    (call(path="/embeddings"), Retry.IF_REPEATABLE, True),
+    (call(path="/files"), Retry.SAFE, True),
+    (call(path="/files"), Retry.IF_REPEATABLE, False),
+    (call(path="/threads/1/messages"), Retry.IF_REPEATABLE, False),
+    (call(path="/files?x=/chat/completions"), Retry.IF_REPEATABLE, False),
+    (call("GET", "/files"), Retry.IF_REPEATABLE, True),
+    (call("DELETE", "/files/1"), Retry.IF_REPEATABLE, False),
 ]
 
 
-@pytest.mark.parametrize(("given", "again", "expected"), AGAIN)
-def test_after_a_failure(given: Call, again: Again, expected: bool) -> None:
-    assert given.again(failed(again)) is expected
+@pytest.mark.parametrize(("given", "retry", "expected"), AFTER)
+def test_after_a_failure(given: Call, retry: Retry, expected: bool) -> None:
+    assert given.may_retry(failed(retry)) is expected
 
 
 async def two() -> AsyncIterator[bytes]:
@@ -55,13 +55,13 @@ async def drained(source: AsyncIterable[bytes]) -> list[bytes]:
     return [chunk async for chunk in source]
 
 
-async def test_a_streamed_body_only_until_it_is_begun() -> None:
+async def test_a_streamed_body_only_until_it_is_started() -> None:
     given = call(body=two())
-    assert given.again(failed(Again.SAFE))
+    assert given.may_retry(failed(Retry.SAFE))
     assert isinstance(given.body, Upload)
     with pytest.raises(InvalidRequest):
         await drained(given.body)
-    assert not given.again(failed(Again.SAFE))
+    assert not given.may_retry(failed(Retry.SAFE))
     assert isinstance(given.body.error, InvalidRequest)
 
 

@@ -222,7 +222,7 @@ async def test_silence_before_the_answer_is_a_timeout_and_is_not_tried_again(cli
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
-async def test_a_passing_outage_is_not_seen(client: Client, status: int) -> None:
+async def test_a_short_outage_is_hidden(client: Client, status: int) -> None:
     async with ScriptedUpstream(reply(status), reply(status), json_reply({"ok": True})) as server:
         answer = await call(client, settings(server.base_url))
         assert await text(answer) == b'{"ok":true}'
@@ -238,7 +238,7 @@ async def test_when_the_tries_run_out_the_last_answer_passes_through(client: Cli
     assert len(server.requests) == 2
 
 
-NOT_TRIED_AGAIN = {
+NOT_RETRIED = {
     "400": (reply(400), CHAT, BODY),
     "404": (reply(404), CHAT, BODY),
     "429": (reply(429, headers=[(b"retry-after", b"0")]), CHAT, BODY),
@@ -254,7 +254,7 @@ NOT_TRIED_AGAIN = {
 }
 
 
-@pytest.mark.parametrize(("script", "path", "body"), NOT_TRIED_AGAIN.values(), ids=NOT_TRIED_AGAIN)
+@pytest.mark.parametrize(("script", "path", "body"), NOT_RETRIED.values(), ids=NOT_RETRIED)
 async def test_answers_that_are_the_clients_to_act_upon(
     client: Client, script: list[bytes], path: str, body: bytes
 ) -> None:
@@ -295,7 +295,7 @@ async def test_a_streamed_body_once_begun_is_not_sent_again(client: Client) -> N
     assert len(server.requests) == 1
 
 
-async def test_a_client_that_stops_sending_is_told_apart_from_an_upstream_that_fails(client: Client) -> None:
+async def test_the_error_of_a_client_that_stops_sending_is_raised_as_it_is(client: Client) -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield b"half"
         raise InvalidRequest("the client left")
@@ -318,7 +318,7 @@ async def test_an_upstream_that_comes_up_late_is_reached(client: Client) -> None
 
 async def test_a_closed_port_is_a_clear_error(client: Client) -> None:
     upstream = settings(f"http://127.0.0.1:{closed_port()}/v1", retries=0, api_key="sk-secret")
-    with pytest.raises(UpstreamUnreachable, match="'here' cannot be connected to: check base_url") as caught:
+    with pytest.raises(UpstreamUnreachable, match=r"'here' cannot be reached\. Check base_url") as caught:
         await call(client, upstream)
     assert "sk-secret" not in str(caught.value)
 
@@ -330,20 +330,34 @@ async def test_a_name_that_does_not_resolve_is_a_clear_error(client: Client) -> 
 
 async def test_an_upstream_that_does_not_speak_http_is_a_clear_error(client: Client) -> None:
     async with ScriptedUpstream([b"SSH-2.0-OpenSSH_9\r\n\r\n", CLOSE]) as server:
-        with pytest.raises(UpstreamUnreachable, match="not HTTP"):
+        with pytest.raises(UpstreamUnreachable, match="did not answer with HTTP"):
             await call(client, settings(server.base_url))
     assert len(server.requests) == 1
 
 
-async def test_tls_is_verified_unless_told_otherwise(client: Client, tmp_path: Path) -> None:
+async def test_tls_is_verified_unless_configured_otherwise(client: Client, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     async with ScriptedUpstream(json_reply(1), tls=context) as server:
         assert await text(await call(client, settings(server.base_url, ca_file=str(certificate)))) == b"1"
         assert await text(await call(client, settings(server.base_url, verify_tls=False))) == b"1"
-        with pytest.raises(UpstreamUnreachable, match="set ca_file"):
+        with pytest.raises(UpstreamUnreachable, match="Set ca_file"):
             await call(client, settings(server.base_url))
+
+
+async def test_a_ca_file_that_cannot_be_read_is_a_clear_error(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "text.pem").write_text("not a certificate")
+    for name in ("nowhere.pem", "text.pem"):
+        upstream = settings("https://127.0.0.1:9/v1", ca_file=str(tmp_path / name))
+        with pytest.raises(UpstreamUnreachable, match="a ca_file that cannot be read"):
+            await call(client, upstream)
+
+
+async def test_upstreams_with_the_same_tls_settings_share_a_session(client: Client) -> None:
+    one, other = settings("https://one.example/v1"), settings("https://other.example/v1")
+    assert client.session(one) is client.session(other)
+    assert client.session(one) is not client.session(settings("https://one.example/v1", verify_tls=False))
 
 
 async def test_https_to_a_plain_server_is_a_clear_error(client: Client) -> None:
@@ -368,9 +382,9 @@ async def test_environment_proxies_and_a_total_timeout_do_not_apply() -> None:
     client = Client()
     async with ScriptedUpstream(lambda request: json_reply(_seen(request))) as server:
         assert await text(await call(client, settings(server.base_url))) == b'["Host","Content-Length"]'
-        assert client._session is not None
-        assert client._session.trust_env is False
-        assert client._session.timeout.total is None
+        session = client.session(settings(server.base_url))
+        assert session.trust_env is False
+        assert session.timeout.total is None
     await client.aclose()
 
 

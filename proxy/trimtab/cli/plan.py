@@ -108,7 +108,7 @@ def decide_offline(request: ChatRequest, settings: Settings, profile: str, conte
     from trimtab.context.read.views import Memo
     from trimtab.exchange.policies import Policies, is_ours, managed
     from trimtab.exchange.shape import decide
-    from trimtab.upstream.roles import summary_role
+    from trimtab.upstream.families import summary_role
     from trimtab.upstream.routing import route
 
     to = route(request.model or None, settings.upstreams) if settings.upstreams else None

@@ -23,11 +23,10 @@ from trimtab.limits.discovery import Fetch
 from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client
+from trimtab.upstream.families import output_field
 from trimtab.upstream.headers import to_upstream
-from trimtab.upstream.output_field import output_field
-from trimtab.upstream.routing import route
+from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.upstream.target import origin
 from trimtab.wire.media import JSON_HEADER
 from trimtab.wire.usage import usage_of
 

@@ -19,7 +19,7 @@ from trimtab.exchange.second_try import Learned, lighter, smaller
 from trimtab.exchange.shape import Shaping, decide, send_untouched_if_it_may_fit
 from trimtab.limits import Limit, Limits
 from trimtab.overflow.classify import Overflow
-from trimtab.upstream.roles import summary_role
+from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.chat import ChatRequest
 

@@ -35,7 +35,7 @@ from trimtab.exchange.shape import Shaping, outgoing, refusal, too_long
 from trimtab.exchange.verdict import Verdict
 from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import NO_TRACING, Outcome, Telemetry
-from trimtab.upstream.roles import summary_role
+from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire import problem
 from trimtab.wire.chat import Unreadable

@@ -1,30 +1,31 @@
 """An upstream's answer: its status and headers at once, its body as the bytes come.
 
-Bytes are handed on as they arrived: not decoded, not decompressed, not regrouped beyond what had already
-arrived together. Leaving the answer early closes the connection, so that the upstream stops generating;
-an answer read to its end gives the connection back to the pool.
+Bytes are given out as they arrived: not decoded, not decompressed, not regrouped beyond what had already arrived
+together. Closing an answer early closes its connection, so that the upstream stops generating; an answer that was read
+to its end gives its connection back to the pool.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
 
 import aiohttp
 
-from trimtab.upstream.failures import RAISED, broken_off
+from trimtab.upstream.aiohttp_hooks import arrived, stop_read_timer
+from trimtab.upstream.failures import AIOHTTP_ERRORS, interruption
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.upstream.silence import Silence
 
 
 class Answer:
-    """Use it as `async with`, or call `aclose()`: at the end, on an error, on cancellation."""
+    """Use it with `async with`, or call `aclose()`: at the end, on an error, on cancellation."""
 
     __slots__ = ("_head", "_response", "_upstream", "headers", "retries", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, upstream: UpstreamSettings) -> None:
         self.status: int = response.status
-        self.retries = 0  # tries that failed before this one
+        self.retries = 0  # failed tries before this answer
         self.headers: list[tuple[bytes, bytes]] = list(response.raw_headers)
         self._response = response
         self._upstream = upstream
@@ -36,23 +37,23 @@ class Answer:
         return self._response.content.at_eof()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, from its start, also when `read` took some of it before.
+        """The body from its start, including what `read` has read before.
 
-        Raises UpstreamUnreachable when the answer breaks off, UpstreamTimeout after `read_timeout_s` of
+        Raises UpstreamUnreachable when the answer breaks off, UpstreamTimeout after `read_timeout_s` seconds of
         silence; what had arrived before is given first.
         """
         content = self._response.content
-        silence = Silence(self._response, self._upstream.read_timeout_s)
+        silence = _Silence(self._response, self._upstream.read_timeout_s)
         broken: BaseException | None = None
         try:
             for chunk in self._head:
                 yield chunk
-            silence.begins()
+            silence.begin()
             while chunk := await content.readany():
-                silence.ends()
+                silence.end()
                 yield chunk
-                silence.begins()
-        except RAISED as error:
+                silence.begin()
+        except AIOHTTP_ERRORS as error:
             broken = error
         finally:
             silence.close()
@@ -60,14 +61,14 @@ class Answer:
                 self._response.close()
         if broken is None:
             return
-        if rest := _arrived(content):
+        if rest := arrived(content):
             yield rest
-        raise broken_off(broken, self._upstream) from broken
+        raise interruption(broken, self._upstream) from broken
 
     async def read(self, limit: int) -> bytes:
-        """The body up to its end, or as soon as `limit` bytes are reached: `complete` tells which.
+        """The body up to its end, or up to the chunk that reaches `limit` bytes: `complete` tells which.
 
-        Nothing is taken away: `chunks` gives the same bytes and then the rest. Raises as `chunks` does.
+        Nothing is consumed: `chunks` gives the same bytes and then the rest. Raises as `chunks` does.
         """
         size = sum(map(len, self._head))
         content = self._response.content
@@ -75,13 +76,13 @@ class Answer:
             while size < limit and (chunk := await content.readany()):
                 self._head.append(chunk)
                 size += len(chunk)
-        except RAISED as error:
+        except AIOHTTP_ERRORS as error:
             self._response.close()
-            raise broken_off(error, self._upstream) from error
+            raise interruption(error, self._upstream) from error
         return b"".join(self._head)
 
     async def aclose(self) -> None:
-        """Let go of the connection: closed when the body was not read to its end. Never raises."""
+        """Release the connection; close it when the body was not read to its end. May be called again. Never raises."""
         if not self._response.content.is_eof():
             self._response.close()
 
@@ -94,7 +95,37 @@ class Answer:
         await self.aclose()
 
 
-def _arrived(content: aiohttp.StreamReader) -> bytes:
-    """What arrived before the connection broke. aiohttp's public readers raise before giving it out, and the
-    last events of an upstream that forgets its final chunk would be lost with it."""
-    return content._read_nowait(-1)
+class _Silence:
+    """The read timeout of one body: how long the upstream may send nothing, `seconds`.
+
+    `begin` and `end` frame each wait for bytes, so that a client that reads slowly does not count. The timer is set
+    once; when it goes off it looks how long the silence really is, and is set again for the rest.
+    """
+
+    __slots__ = ("_content", "_loop", "_seconds", "_since", "_timer")
+
+    def __init__(self, response: aiohttp.ClientResponse, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._content, self._seconds = response.content, seconds
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if stop_read_timer(response):
+            self._timer = self._loop.call_later(seconds, self._look)
+
+    def begin(self) -> None:
+        self._since = self._loop.time()
+
+    def end(self) -> None:
+        self._since = None
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        left = self._seconds - (now - (self._since or now))
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._content.set_exception(aiohttp.SocketTimeoutError("no bytes within the read timeout"))

@@ -1,30 +1,49 @@
 """One request to an upstream, and when it may be sent again.
 
-Nothing is sent twice after the first byte of an answer. Before it, failed connections are tried again
-for every request, and a connection that closed silently or a 502, 503 or 504 for requests that change nothing
-upstream. Other statuses, 429 among them, are the client's to act upon. When the tries run out the last answer
-passes through as it is.
+Nothing is sent again after the first byte of an answer. Before it, a failed connection is retried for every request;
+a connection that closed silently, and a 502, 503 or 504, only for requests that change nothing upstream. Other
+statuses, 429 among them, are for the client to act on. When the retries run out, the last answer is relayed as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from typing import Protocol
 
+import stamina
 from multidict import CIMultiDict
 
-from trimtab.upstream.answer import Answer
-from trimtab.upstream.failures import Again, Failure
+from trimtab.upstream.failures import Failure, Retry
+from trimtab.upstream.headers import Pairs
 from trimtab.upstream.settings import UpstreamSettings
 
-RETRIED = frozenset({502, 503, 504})
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_RETRIED_STATUS = frozenset({502, 503, 504})
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # POSTs that compute an answer and leave nothing behind; an upload or a batch sent twice would exist twice.
-_COMPUTES = ("/chat/completions", "/completions", "/embeddings", "/moderations", "/rerank")
-_PATIENCE = 1.0  # an upstream that asks in retry-after for a longer wait, in seconds, is taken at its word
+_COMPUTING_PATHS = ("/chat/completions", "/completions", "/embeddings", "/moderations", "/rerank")
+_MAX_RETRY_AFTER_S = 1.0  # seconds: an upstream whose retry-after asks for a longer wait is not retried here
+
+# Seconds between tries: .1 to .2, then .2 to .3, and so on up to .4. With the default of two retries at most half a
+# second is added to a failure that people are waiting for.
+_WAIT_INITIAL_S, _WAIT_MAX_S, _JITTER_S = 0.1, 0.4, 0.1
+
+
+class Head(Protocol):
+    """The beginning of an answer, as far as a retry depends on it."""
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        ...
+
+    @property
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        """Name and value of every header."""
+        ...
 
 
 class Call:
-    """One request, and whether it may be sent again."""
+    """One request, and whether it may be sent again. `body` is sent whole, or as it comes from an iterable."""
 
     __slots__ = ("body", "headers", "method", "upstream", "url")
 
@@ -33,7 +52,7 @@ class Call:
         upstream: UpstreamSettings,
         method: str,
         url: str,
-        headers: list[tuple[bytes, bytes]],
+        headers: Pairs,
         body: bytes | AsyncIterable[bytes],
     ) -> None:
         self.upstream = upstream
@@ -43,29 +62,29 @@ class Call:
         self.body = body if isinstance(body, bytes) else Upload(body)
 
     @property
-    def replayable(self) -> bool:
-        """Sending it twice leaves nothing behind upstream."""
-        return self.method in _READS or self.url.partition("?")[0].endswith(_COMPUTES)
+    def repeatable(self) -> bool:
+        """True when sending it twice leaves nothing behind upstream."""
+        return self.method in _READING_METHODS or self.url.partition("?")[0].endswith(_COMPUTING_PATHS)
 
-    def again(self, outcome: Answer | Failure) -> bool:
-        """Would another try be safe and sensible after `outcome`?"""
-        if self.upstream.retries == 0 or (isinstance(self.body, Upload) and self.body.begun):
+    def may_retry(self, outcome: Head | Failure) -> bool:
+        """True when another try would be safe and useful after `outcome`. Does not count the tries."""
+        if self.upstream.retries == 0 or (isinstance(self.body, Upload) and self.body.started):
             return False
         if isinstance(outcome, Failure):
-            return outcome.again is Again.SAFE or (outcome.again is Again.REPLAY and self.replayable)
-        return outcome.status in RETRIED and self.replayable and not _asks_for_patience(outcome)
+            return outcome.retry is Retry.SAFE or (outcome.retry is Retry.IF_REPEATABLE and self.repeatable)
+        return outcome.status in _RETRIED_STATUS and self.repeatable and not _asks_for_a_long_wait(outcome)
 
 
 class Upload:
-    """A streamed body that remembers whether it was begun, and what its source raised."""
+    """A streamed body that records whether it was started, and what its source raised."""
 
     def __init__(self, source: AsyncIterable[bytes]) -> None:
         self._source = source
-        self.begun = False
+        self.started = False
         self.error: Exception | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        self.begun = True
+        self.started = True
         try:
             async for chunk in self._source:
                 yield chunk
@@ -74,16 +93,32 @@ class Upload:
             raise
 
 
-def _asks_for_patience(answer: Answer) -> bool:
+class TryAgain(Exception):
+    """Raised in one of `tries` to ask for the next; its text, the upstream's name, is in the log of retries."""
+
+
+def tries(upstream: UpstreamSettings) -> AsyncIterator[stamina.Attempt]:
+    """The tries of one call, the first and `retries` more, with a wait before each but the first."""
+    return stamina.retry_context(
+        on=TryAgain,
+        attempts=upstream.retries + 1,
+        timeout=None,
+        wait_initial=_WAIT_INITIAL_S,
+        wait_max=_WAIT_MAX_S,
+        wait_jitter=_JITTER_S,
+    ).__aiter__()
+
+
+def _asks_for_a_long_wait(answer: Head) -> bool:
     value = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"0")
     try:
-        return float(value) > _PATIENCE
-    except ValueError:  # a date: nothing that a fraction of a second would satisfy
+        return float(value) > _MAX_RETRY_AFTER_S
+    except ValueError:  # a date, which is in whole seconds
         return True
 
 
-def _texts(headers: list[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """aiohttp writes headers as UTF-8; bytes that are none are taken as Latin-1 (RFC 9110 §5.5)."""
+def _texts(headers: Pairs) -> list[tuple[str, str]]:
+    """Headers as aiohttp takes them. It writes UTF-8; bytes that are not UTF-8 are read as Latin-1 (RFC 9110 §5.5)."""
     try:
         return [(name.decode(), value.decode()) for name, value in headers]
     except UnicodeDecodeError:

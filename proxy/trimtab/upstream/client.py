@@ -1,74 +1,64 @@
-"""The client of the upstreams: sends one request, gives an Answer, tries again where that is safe.
+"""The client of the upstreams: sends a client's request, gives an Answer, retries where that is safe (see `call`).
 
-aiohttp's session is used directly, with everything switched off that would change a byte: no redirects, no
-cookies, no decompression, no default headers, no proxies from the environment, no total timeout. Against
-httpx with its own transport, and against httpx over aiohttp's, `tests/bench/bench_client.py` measures what
-that saves; it also keeps repeated request headers apart, which httpx's header mapping joins.
-
-When to try again is said in `call`.
+aiohttp is called directly, with everything switched off that would change a byte: no redirects, no cookies, no
+decompression, no default headers, no proxies from the environment, no total timeout. `tests/bench/bench_client.py`
+measures it beside httpx, and beside httpx over aiohttp's transport. It also keeps repeated request headers apart, which
+httpx joins. The proxy's own calls go through the same sessions (`own_calls`).
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable
 from functools import lru_cache
-from typing import Any
 
 import aiohttp
-import stamina
-from multidict import CIMultiDict
 from yarl import URL
 
+from trimtab.errors import UpstreamUnreachable
+from trimtab.upstream.aiohttp_hooks import Connector, Request
 from trimtab.upstream.answer import Answer
-from trimtab.upstream.call import Call, Upload
-from trimtab.upstream.connections import Connections
-from trimtab.upstream.failures import RAISED, Failure, failure
+from trimtab.upstream.call import Call, TryAgain, Upload, tries
+from trimtab.upstream.failures import AIOHTTP_ERRORS, Failure, failure
+from trimtab.upstream.headers import Pairs
+from trimtab.upstream.routing import url_of
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.upstream.target import target
 
-# Seconds between tries: .1–.2, then .2–.3, and so on up to .4. With the default of two retries at most half a
-# second is added to a failure that people are waiting for.
-_WAIT_INITIAL, _WAIT_MAX, _JITTER = 0.1, 0.4, 0.1
-
-# Response heads beyond aiohttp's own 8 KB exist (long cookies, tracing baggage).
-_HEAD_BYTES = 64 * 1024
+# Bytes of a response header. aiohttp allows 8 KB; longer ones exist (long cookies, tracing baggage).
+_MAX_HEADER = 64 * 1024
 
 
-class _Request(aiohttp.ClientRequest):
-    """Takes its headers as they are: to add none of its own aiohttp would copy them four times."""
-
-    _skip_auto_headers = CIMultiDict({"Content-Type": None})
-
-    def update_headers(self, headers: Any) -> None:
-        self.headers = headers
-        if "Host" not in headers:
-            headers["Host"] = self.url.host_port_subcomponent
-
-    def update_auto_headers(self, skip_auto_headers: Any) -> None:
-        pass
-
-
-def open_session() -> aiohttp.ClientSession:
-    """A session that adds nothing and keeps nothing."""
+def open_session(tls: ssl.SSLContext | bool = True) -> aiohttp.ClientSession:
+    """A session that adds nothing to a request and keeps nothing of an answer. `tls` as for `Connector`."""
     return aiohttp.ClientSession(
-        request_class=_Request,
-        connector=Connections(),
+        request_class=Request,
+        connector=Connector(tls),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         trust_env=False,
         timeout=aiohttp.ClientTimeout(total=None),
-        max_line_size=_HEAD_BYTES,
-        max_field_size=_HEAD_BYTES,
+        max_line_size=_MAX_HEADER,
+        max_field_size=_MAX_HEADER,
     )
 
 
 class Client:
-    """One for the process. The session is opened on first use, in the running event loop."""
+    """One for the process. Sessions are opened on first use, in the running event loop: one for all upstreams with the
+    same TLS settings."""
 
-    def __init__(self, session: Callable[[], aiohttp.ClientSession] = open_session) -> None:
-        self._open = session
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[bool, str | None], aiohttp.ClientSession] = {}
+
+    def session(self, upstream: UpstreamSettings) -> aiohttp.ClientSession:
+        """The open session that calls of `upstream` go through. It belongs to this client: do not close it.
+
+        Raises UpstreamUnreachable when its `ca_file` cannot be read.
+        """
+        key = (upstream.verify_tls, upstream.ca_file)
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = open_session(_tls(upstream))
+        return session
 
     async def send(
         self,
@@ -76,17 +66,17 @@ class Client:
         method: str,
         path: str,
         query: bytes,
-        headers: list[tuple[bytes, bytes]],
+        headers: Pairs,
         body: bytes | AsyncIterable[bytes],
     ) -> Answer:
         """Send a request (headers as `to_upstream` gives them) and wait for the head of the answer.
 
-        Raises UpstreamUnreachable or UpstreamTimeout, InvalidRequest for an unusable path, and whatever the
-        iterable of a streamed body raises.
+        Raises UpstreamUnreachable or UpstreamTimeout, InvalidRequest for an unusable path, and what the iterable of a
+        streamed body raises.
         """
-        call = Call(upstream, method, target(upstream.base_url, path, query), headers, body)
+        call = Call(upstream, method, url_of(upstream.base_url, path, query), headers, body)
         outcome = await self._attempt(call)
-        if call.again(outcome):
+        if call.may_retry(outcome):
             outcome = await self._retry(call, outcome)
         if isinstance(outcome, Failure):
             raise outcome.error
@@ -94,59 +84,46 @@ class Client:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
 
     async def _retry(self, call: Call, first: Answer | Failure) -> Answer | Failure:
-        """The tries after the first, which was made outside: the loop costs as much as a third of a call."""
+        """The tries after the first, which is made outside: this loop costs as much as a third of a call."""
         outcome = first
-        async for attempt in stamina.retry_context(
-            on=_Again,
-            attempts=call.upstream.retries + 1,
-            timeout=None,
-            wait_initial=_WAIT_INITIAL,
-            wait_max=_WAIT_MAX,
-            wait_jitter=_JITTER,
-        ):
+        async for attempt in tries(call.upstream):
             with attempt:
                 if attempt.num > 1:
                     outcome = await self._attempt(call)
                 if isinstance(outcome, Answer):
                     outcome.retries = attempt.num - 1
-                if attempt.num > call.upstream.retries or not call.again(outcome):
+                if attempt.num > call.upstream.retries or not call.may_retry(outcome):
                     break
                 if isinstance(outcome, Answer):
                     await outcome.aclose()
-                raise _Again(call.upstream.name)
+                raise TryAgain(call.upstream.name)
         return outcome
 
     async def _attempt(self, call: Call) -> Answer | Failure:
-        if self._session is None:
-            self._session = self._open()
         upstream = call.upstream
         try:
-            response = await self._session.request(
+            session = self._sessions.get((upstream.verify_tls, upstream.ca_file)) or self.session(upstream)
+            response = await session.request(
                 call.method,
                 URL(call.url, encoded=True),
                 headers=call.headers,
                 data=call.body or None,
                 allow_redirects=False,
                 timeout=_timeouts(upstream.connect_timeout_s, upstream.read_timeout_s),
-                ssl=_tls(upstream.verify_tls, upstream.ca_file),
             )
-        except RAISED as error:
+        except AIOHTTP_ERRORS as error:
             if isinstance(call.body, Upload) and call.body.error is not None:
                 raise call.body.error from None
             return failure(error, upstream)
-        if not 200 <= response.status <= 999:  # no such answer exists, or an upgrade that nobody asked for
+        if not 200 <= response.status <= 999:  # an upgrade that was not requested, or not a status at all
             response.close()
             return failure(aiohttp.ClientResponseError(response.request_info, ()), upstream)
         return Answer(response, upstream)
-
-
-class _Again(Exception):
-    """Asks for the next try; its text, the upstream's name, is what the log of retries shows."""
 
 
 @lru_cache(maxsize=64)
@@ -154,9 +131,14 @@ def _timeouts(connect_s: float, read_s: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=connect_s, sock_read=read_s)
 
 
-@lru_cache(maxsize=64)
-def _tls(verify: bool, ca_file: str | None) -> ssl.SSLContext | bool:
-    """The system's authorities (OpenSSL honours SSL_CERT_FILE), or those of `ca_file`."""
-    if not verify:
+def _tls(upstream: UpstreamSettings) -> ssl.SSLContext | bool:
+    """The authorities of `ca_file`, True for the system's (OpenSSL honours SSL_CERT_FILE), False to verify nothing."""
+    if not upstream.verify_tls:
         return False
-    return ssl.create_default_context(cafile=ca_file) if ca_file else True
+    if not upstream.ca_file:
+        return True
+    try:
+        return ssl.create_default_context(cafile=upstream.ca_file)
+    except OSError as error:
+        message = f"The upstream {upstream.name!r} has a ca_file that cannot be read. Check ca_file."
+        raise UpstreamUnreachable(message) from error

@@ -1,8 +1,8 @@
-"""What can go wrong between us and an upstream, as one table: aiohttp's exception, our error, the sentence
-for people, and whether trying once more makes sense.
+"""What can go wrong between this proxy and an upstream, as one table: aiohttp's exception, our error, the sentence for
+people, and whether the request may be sent again.
 
-The table is read from the top, so the narrow cases stand above the broad ones. Sentences name the upstream by
-its configured name; neither keys nor anything the upstream sent is quoted.
+The table is read from the top, so narrow cases stand above broad ones. A sentence names the upstream by its configured
+name and ends with what to do. Neither keys nor anything the upstream sent is quoted.
 """
 
 from __future__ import annotations
@@ -16,104 +16,103 @@ from trimtab.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from trimtab.upstream.settings import UpstreamSettings
 
 
-class Again(Enum):
-    """May the same request be sent once more?"""
+class Retry(Enum):
+    """Whether the same request may be sent again."""
 
     SAFE = "nothing was sent"
-    REPLAY = "it may have been received: only a request that changes nothing upstream"
+    IF_REPEATABLE = "it may have been received: only a request that changes nothing upstream"
     NEVER = "it would fail the same way, or the client has part of the answer"
 
 
 class Failure(NamedTuple):
-    """An attempt that gave no answer."""
+    """An attempt without an answer."""
 
     error: UpstreamError
-    again: Again
+    retry: Retry
 
 
 class _Row(NamedTuple):
     raised: type[BaseException]
     error: type[UpstreamError]
-    again: Again
+    retry: Retry
     sentence: str
 
 
-# Everything aiohttp lets out of a call; OSError has the bare ones (resets while writing, timeouts).
-RAISED = (aiohttp.ClientError, OSError)
+# Everything aiohttp raises from a call; OSError for the bare ones (resets while writing, timeouts).
+AIOHTTP_ERRORS = (aiohttp.ClientError, OSError)
 
 _TABLE = (
     _Row(
         aiohttp.ConnectionTimeoutError,
         UpstreamTimeout,
-        Again.SAFE,
-        "accepted no connection within {connect:g} s: is base_url right, and is it up?",
+        Retry.SAFE,
+        "accepted no connection within {connect:g} s. Check base_url, and that the server is running.",
     ),
     _Row(
         TimeoutError,
         UpstreamTimeout,
-        Again.NEVER,
-        "sent nothing for {read:g} s: try again, or raise read_timeout_s.",
+        Retry.NEVER,
+        "sent nothing for {read:g} s. Try again, or raise read_timeout_s.",
     ),
     _Row(
         aiohttp.ClientConnectorDNSError,
         UpstreamUnreachable,
-        Again.SAFE,
-        "has a host name that cannot be resolved: check base_url.",
+        Retry.SAFE,
+        "has a host name that cannot be resolved. Check base_url.",
     ),
     _Row(
         aiohttp.ClientConnectorCertificateError,
         UpstreamUnreachable,
-        Again.NEVER,
-        "has a certificate that cannot be verified: set ca_file to its authority.",
+        Retry.NEVER,
+        "has a TLS certificate that cannot be verified. Set ca_file to the certificate of its authority.",
     ),
     _Row(
         aiohttp.ClientSSLError,
         UpstreamUnreachable,
-        Again.SAFE,
-        "failed the TLS handshake: check that base_url says https where the server does.",
+        Retry.SAFE,
+        "failed the TLS handshake. Check whether base_url should begin with http:// instead of https://.",
     ),
     _Row(
         aiohttp.ClientConnectorError,
         UpstreamUnreachable,
-        Again.SAFE,
-        "cannot be connected to: check base_url, and that it is up.",
+        Retry.SAFE,
+        "cannot be reached. Check base_url, and that the server is running.",
     ),
     _Row(
         aiohttp.ClientResponseError,
         UpstreamUnreachable,
-        Again.NEVER,
-        "answered something that is not HTTP/1.1: check base_url.",
+        Retry.NEVER,
+        "did not answer with HTTP/1.1. Check base_url.",
     ),
     _Row(
         aiohttp.ClientPayloadError,
         UpstreamUnreachable,
-        Again.NEVER,
-        "broke off in the middle of its answer: try again.",
+        Retry.NEVER,
+        "broke off in the middle of its answer. Try again.",
     ),
     _Row(
         aiohttp.ClientConnectionError,
         UpstreamUnreachable,
-        Again.REPLAY,
-        "closed the connection without an answer: try again.",
+        Retry.IF_REPEATABLE,
+        "closed the connection without an answer. Try again.",
     ),
-    _Row(OSError, UpstreamUnreachable, Again.REPLAY, "closed the connection: try again."),
+    _Row(OSError, UpstreamUnreachable, Retry.IF_REPEATABLE, "closed the connection. Try again."),
     _Row(
         aiohttp.ClientError,
         UpstreamUnreachable,
-        Again.NEVER,
-        "cannot be called: check base_url.",
+        Retry.NEVER,
+        "cannot be called. Check base_url.",
     ),
 )
 
 
 def failure(raised: BaseException, upstream: UpstreamSettings) -> Failure:
-    """The failure that one of `RAISED` means, before the first byte of an answer."""
+    """The failure for one of `AIOHTTP_ERRORS`, raised before the first byte of an answer."""
     row = next(row for row in _TABLE if isinstance(raised, row.raised))
     sentence = row.sentence.format(connect=upstream.connect_timeout_s, read=upstream.read_timeout_s)
-    return Failure(row.error(f"The upstream {upstream.name!r} {sentence}"), row.again)
+    return Failure(row.error(f"The upstream {upstream.name!r} {sentence}"), row.retry)
 
 
-def broken_off(raised: BaseException, upstream: UpstreamSettings) -> UpstreamError:
-    """The error for one of `RAISED` after the answer began: a silence, or an answer that broke off."""
-    told = raised if isinstance(raised, TimeoutError) else aiohttp.ClientPayloadError()
-    return failure(told, upstream).error
+def interruption(raised: BaseException, upstream: UpstreamSettings) -> UpstreamError:
+    """The error for one of `AIOHTTP_ERRORS`, raised after the answer began: a silence, or an answer that broke off."""
+    return failure(raised if isinstance(raised, TimeoutError) else aiohttp.ClientPayloadError(), upstream).error

@@ -1,8 +1,8 @@
 """Headers, one hop at a time (RFC 9110 §7.6.1).
 
-What describes a connection stays on its connection; everything else is passed on, repeated fields and their
-order included. Framing (`content-length`, `transfer-encoding`) is stated anew, nothing named `x-trimtab-*`
-leaves the house, and a configured key takes the place of every key the client sent.
+What describes a connection stays on its connection; everything else is forwarded, repeated fields and their order
+included. Framing (`content-length`, `transfer-encoding`) is set again for each hop, nothing named `x-trimtab-*` is sent
+upstream, and a configured key replaces every key the client sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trimtab.wire.media import parse_content_length
 
 Pairs = list[tuple[bytes, bytes]]
 
-# RFC 9110 §7.6.1, and the proxy-* fields that were meant for us.
+# RFC 9110 §7.6.1, and the proxy-* fields, which are for this proxy.
 HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -34,11 +34,11 @@ HOP_BY_HOP = frozenset(
         b"http2-settings",
     }
 )
-# `expect` was answered when the body was read; `host` and the framing are stated anew.
-_ANEW = HOP_BY_HOP | {b"host", b"expect", b"content-length"}
+# `expect` was answered when the body was read; `host` and the framing are set again.
+_NOT_FORWARDED = HOP_BY_HOP | {b"host", b"expect", b"content-length"}
 _CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
-# What describes the bytes of a body, and is untrue once it was rewritten.
-_OF_THE_BYTES = frozenset(
+# What describes the bytes of a body, and is wrong once the body was rewritten.
+_OF_THE_BODY = frozenset(
     {
         b"content-length",
         b"content-encoding",
@@ -52,9 +52,10 @@ _OF_THE_BYTES = frozenset(
 _LENGTH = frozenset({b"content-length"})
 _OURS = b"x-trimtab-"
 _FORBIDDEN = re.compile(rb"[\r\n\0]")
-# What no field value may hold; an upstream's is mended as RFC 9110 §5.5 has it, for our server would refuse to send it.
+# Characters that are invalid in a field value. In an answer they become spaces (RFC 9110 §5.5): our server would refuse
+# to send them.
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-_NO_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
+_NOT_A_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 
 
 def to_upstream(
@@ -66,12 +67,13 @@ def to_upstream(
     identity: bool = False,
     keep_credentials: bool = True,
 ) -> Pairs:
-    """What goes to the upstream, names in lower case.
+    """The headers of a request to `upstream`, names in lower case.
 
-    `content_length` is the body's size in bytes, None for a streamed one (which keeps the length the client
-    stated, if any). `body_changed` drops what described the old bytes. `identity` asks for an uncompressed
-    answer. `keep_credentials=False` is for a proxy that checked the client's key itself: that key is no
-    business of the upstream's. Raises InvalidRequest for a header that would break the framing.
+    `content_length` is the body's size in bytes, None for a streamed one, which keeps the length the client stated, if
+    any. `body_changed` drops what described the old bytes. `identity` asks for an uncompressed answer.
+    `keep_credentials=False` is for a proxy that checked the client's key itself: that key must not reach the upstream.
+
+    Raises InvalidRequest for a header that would break the framing.
     """
     pairs, fields = _checked(headers)
     credentials_go = upstream.api_key is not None or not keep_credentials
@@ -90,10 +92,11 @@ def to_upstream(
 def to_client(
     headers: Iterable[tuple[bytes, bytes]], *, body_changed: bool = False, length_known: bool = True
 ) -> Pairs:
-    """What goes back, names in lower case: end-to-end headers, repeated ones (`set-cookie`) included.
+    """The headers of an answer to the client, names in lower case: end-to-end headers, repeated ones (`set-cookie`)
+    included.
 
-    With `body_changed` (decoded, or edited) the caller states `content-length` and `content-encoding` anew. The length
-    is left out too where it is not `length_known` here that it will hold.
+    With `body_changed` (decoded, or edited) the caller adds `content-length` and `content-encoding` itself. Without
+    `length_known` the length is left out, because the body that is sent may have another one.
     """
     pairs = [(name.lower(), value) for name, value in headers]
     if _CONTROL.search(b" ".join([value for _, value in pairs])):
@@ -102,7 +105,7 @@ def to_client(
     if b"connection" in fields:
         dropped |= _named_by_connection(pairs)
     if body_changed:
-        dropped |= _OF_THE_BYTES
+        dropped |= _OF_THE_BODY
     elif not length_known or b"transfer-encoding" in fields:  # which overrides it (RFC 9112 §6.3)
         dropped |= _LENGTH
     return [pair for pair in pairs if pair[0] not in dropped]
@@ -110,7 +113,7 @@ def to_client(
 
 @lru_cache(maxsize=64)
 def host(base_url: str) -> bytes:
-    """The Host header for a base URL: the host, and the port unless it is the scheme's own."""
+    """The Host header for a base URL: the host, and the port unless it is the scheme's default."""
     parts = urlsplit(base_url)
     name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     default = 443 if parts.scheme == "https" else 80
@@ -119,23 +122,24 @@ def host(base_url: str) -> bytes:
 
 
 def _checked(headers: Iterable[tuple[bytes, bytes]]) -> tuple[Pairs, dict[bytes, bytes]]:
+    """The headers with names in lower case, as pairs and by name. Raises InvalidRequest."""
     pairs = [(name.lower(), value) for name, value in headers]
     if _FORBIDDEN.search(b" ".join([value for _, value in pairs])):
-        raise InvalidRequest("A header value holds a line break or NUL: send it without.")
+        raise InvalidRequest("Line break or NUL character in a header value. Remove it.")
     fields = dict(pairs)
-    if b"" in fields or _NO_NAME.search(b"".join(fields)):
-        raise InvalidRequest("A header name holds characters that no header name may hold.")
+    if b"" in fields or _NOT_A_NAME.search(b"".join(fields)):
+        raise InvalidRequest("Invalid character in a header name. Use letters, digits and hyphens.")
     return pairs, fields
 
 
 @lru_cache(maxsize=64)
 def _dropped(configured: tuple[str, ...], body_changed: bool, identity: bool, credentials_go: bool) -> frozenset[bytes]:
-    """The names that are not passed on, whatever the request."""
-    dropped = _ANEW | {name.lower().encode() for name in configured}
+    """The names that are not forwarded, for any request with these settings."""
+    dropped = _NOT_FORWARDED | {name.lower().encode() for name in configured}
     if credentials_go:
         dropped |= _CREDENTIALS
     if body_changed:
-        dropped |= _OF_THE_BYTES
+        dropped |= _OF_THE_BODY
     if identity:
         dropped |= {b"accept-encoding"}
     return dropped
@@ -147,7 +151,7 @@ def _named_by_connection(pairs: Pairs) -> frozenset[bytes]:
 
 
 def _length(pairs: Pairs, body_changed: bool) -> bytes | None:
-    """The length the client stated for a body that is streamed on; none when it was chunked or is changed."""
+    """The length the client stated for a streamed body; None when the body was chunked or is changed."""
     if body_changed or any(name == b"transfer-encoding" for name, _ in pairs):
         return None
     stated = {value for name, value in pairs if name == b"content-length"}

@@ -1,19 +1,37 @@
-"""Which upstream takes a model: the first whose `models` globs match, in the order of the configuration."""
+"""Where a request goes: which upstream serves its model, and which URL of that upstream.
+
+The upstream is the first whose `models` globs match, in the order of the configuration. The URL follows the OpenAI
+SDK's rule: what follows `/v1` in the client's path is appended to `base_url`, however that ends. So
+`/v1/chat/completions` becomes
+
+    https://api.openai.com/v1           https://api.openai.com/v1/chat/completions
+    https://ark.example/api/v3          https://ark.example/api/v3/chat/completions
+    https://api.perplexity.ai           https://api.perplexity.ai/chat/completions
+
+A path outside `/v1` (llama.cpp's `/props`, Ollama's `/api/show`) replaces the `/v1` at the end of `base_url`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from urllib.parse import urlsplit
 
-from trimtab.errors import UnknownModel
+from trimtab.errors import InvalidRequest, UnknownModel
 from trimtab.upstream.settings import UpstreamSettings
 
-_SHOWN_NAME = 100  # characters of a model name quoted back; a name is short, anything longer is not a name
+_SHOWN_NAME = 100  # characters of a model name quoted back; anything longer is not a name
+
+# A dot segment, plain or escaped, as its slashes may be, could leave the path of base_url with the configured key.
+_DOT_SEGMENT = re.compile(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:/|$|\\|%2f|%5c)", re.IGNORECASE)
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\#?]|[^\x00-\x7f]")
 
 
 def route(model: str | None, upstreams: Sequence[UpstreamSettings]) -> UpstreamSettings:
-    """The upstream for `model`; with no model (a path that names none) the first one.
+    """The upstream for `model`; the first one for a request that names no model.
 
     Raises UnknownModel, with the nearest configured names and what to do.
     """
@@ -21,12 +39,35 @@ def route(model: str | None, upstreams: Sequence[UpstreamSettings]) -> UpstreamS
         return upstreams[0]
     for upstream in upstreams:
         for glob in upstream.models:
-            if _takes(glob, model or ""):
+            if _serves(glob, model or ""):
                 return upstream
     raise UnknownModel(_unknown(model or "", upstreams), param="model")
 
 
-def _takes(glob: str, model: str) -> bool:
+@lru_cache(maxsize=256)
+def url_of(base_url: str, path: str, query: bytes = b"") -> str:
+    """The URL to call. `path` is the client's, escaped as it came; `query` is without its `?`.
+
+    Raises InvalidRequest for a path with dot segments, and for characters that must be escaped.
+    """
+    if _UNSAFE.search(path) or _DOT_SEGMENT.search(path):
+        raise InvalidRequest(
+            "Dot segments or unescaped characters in the path. Use the plain API path, such as /v1/chat/completions."
+        )
+    base = base_url.rstrip("/")
+    managed = path == "/v1" or path.startswith("/v1/")
+    url = base + path[3:] if managed else base.removesuffix("/v1") + path
+    return f"{url}?{_query(query)}" if query else url
+
+
+@lru_cache(maxsize=64)
+def origin(base_url: str) -> tuple[str, str, int]:
+    """Scheme, host and port. Two upstreams with the same origin are one server, which may see the same key."""
+    parts = urlsplit(base_url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _serves(glob: str, model: str) -> bool:
     return glob == "*" or glob == model or fnmatchcase(model, glob)
 
 
@@ -35,6 +76,13 @@ def _unknown(model: str, upstreams: Sequence[UpstreamSettings]) -> str:
     near = get_close_matches(model[:_SHOWN_NAME], globs, n=3, cutoff=0.5) or globs[:3]
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return (
-        f"No upstream takes the model {model[:_SHOWN_NAME]!r}.{hint}"
-        " Send one of the configured models, or add this one to `models` of an [[upstreams]] table."
+        f"No upstream serves the model {model[:_SHOWN_NAME]!r}.{hint}"
+        " Use one of the configured models, or add this one to `models` of an [[upstreams]] table."
     )
+
+
+def _query(query: bytes) -> str:
+    text = query.decode("latin-1")
+    if any(not "!" <= c <= "~" or c == "#" for c in text):
+        raise InvalidRequest("Unescaped characters in the query. Percent-encode them.")
+    return text

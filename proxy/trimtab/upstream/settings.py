@@ -1,8 +1,7 @@
 """One `[[upstreams]]` table of the configuration, decoded and checked.
 
-An upstream is a place that speaks OpenAI's API: a base URL, the models it takes, and how to talk to it.
-The key is kept out of every printed form of the value, and so are the values of extra headers, which often
-hold keys too.
+An upstream is a server with OpenAI's API: a base URL, the models it serves, and how to call it. The key is left out of
+every printed form of the value, and so are the values of extra headers, which often contain keys too.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ _VALUE = re.compile(r"[!-~]+")
 
 
 class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a model is served. A wrong value is refused with what to write instead (ValueError, which msgspec
-    turns into a ValidationError that names the place).
+    """Where models are served.
 
-    `base_url` is what an OpenAI SDK would be given, e.g. `https://api.openai.com/v1` or
-    `http://localhost:11434/v1`; the part of the client's path after `/v1` is appended to it.
-    `read_timeout_s` is the longest silence, not the longest answer: 600 s is the OpenAI SDK's own default.
-    `retries` are tries beyond the first, before the first byte only.
+    `base_url` is what an OpenAI SDK would be given, such as `https://api.openai.com/v1` or
+    `http://localhost:11434/v1`; the part of the client's path after `/v1` is appended to it. `connect_timeout_s` and
+    `read_timeout_s` are seconds; the latter is the longest silence, not the longest answer: 600 is the OpenAI SDK's own
+    default. `retries` are tries after the first, before the first byte of an answer only.
+
+    Raises ValueError with what to write instead, which msgspec turns into a ValidationError that names the place.
     """
 
     name: str
@@ -65,15 +65,15 @@ def _shown(field: str, value: Any) -> Any:
 def _problems(given: UpstreamSettings) -> Iterator[str]:
     """What is wrong with the values, as sentences that say what to write."""
     if not given.name.strip():
-        yield "name is empty: give the upstream a name, it stands in messages and metrics"
+        yield "name is empty: give the upstream a name, which error messages and metrics will show"
     yield from _url_problems(given.base_url)
     if given.api_key is not None and not _VALUE.fullmatch(given.api_key):
-        yield "api_key is empty or holds a space or line break: leave it out to pass the client's own on"
+        yield "api_key is empty, or contains a space or a line break: leave it out to send the client's own key"
     for name, value in given.headers.items():
         if not (_NAME.fullmatch(name) and value.isprintable()):
-            yield f"headers: {name!r} is no header name, or its value holds a line break"
+            yield f"headers: {name!r} is not a valid header name, or its value contains a line break"
     if not 0 <= given.retries <= 10:
-        yield "retries is a number of tries from 0 to 10"
+        yield "retries must be from 0 to 10"
 
 
 def _url_problems(base_url: str) -> Iterator[str]:
@@ -84,8 +84,8 @@ def _url_problems(base_url: str) -> Iterator[str]:
         yield "base_url is not a URL: write it like https://api.openai.com/v1"
         return
     if parts.scheme not in ("http", "https") or not host:
-        yield "base_url needs http:// or https:// and a host, like https://api.openai.com/v1"
+        yield "base_url must begin with http:// or https:// and a host, like https://api.openai.com/v1"
     elif parts.username is not None or parts.password is not None:
-        yield "base_url holds credentials: put the key into api_key"
+        yield "base_url contains credentials: put the key into api_key"
     elif parts.query or parts.fragment:
-        yield "base_url has a query or a fragment: end it at the path, like https://api.openai.com/v1"
+        yield "base_url has a query or a fragment: end it with the path, like https://api.openai.com/v1"

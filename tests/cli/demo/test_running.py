@@ -26,7 +26,7 @@ def test_it_starts_the_real_server_and_stops_it() -> None:
 def test_what_keeps_it_from_starting_is_told() -> None:
     with (
         tempfile.TemporaryFile() as log,
-        pytest.raises(click.ClickException, match="base_url needs http"),
+        pytest.raises(click.ClickException, match="base_url must begin with http"),
         Running("nonsense", 8192, 1024, log) as proxy,
     ):
         proxy.wait()

@@ -1,0 +1,74 @@
+"""What we change in aiohttp: that each private name is still there, and what aiohttp alone would wait for, for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.client_proto import ResponseHandler
+
+from tests.support.scripted import Pause, ScriptedUpstream, chunk
+from trimtab.errors import UpstreamUnreachable
+from trimtab.upstream.aiohttp_hooks import Connector
+from trimtab.upstream.client import Client
+from trimtab.upstream.settings import UpstreamSettings
+
+pytestmark = pytest.mark.anyio
+
+MISSING = "aiohttp {version} has no {name}: see proxy/trimtab/upstream/aiohttp_hooks.py, or install an older aiohttp"
+
+
+@pytest.fixture
+async def connector() -> AsyncIterator[Connector]:
+    made = Connector()
+    yield made
+    await made.close()
+
+
+async def test_every_private_name_that_is_hooked_is_still_there() -> None:
+    loop = asyncio.get_running_loop()
+    plain = aiohttp.TCPConnector()
+    owners = {
+        "ClientRequest": (aiohttp.ClientRequest, ["update_headers", "update_auto_headers", "_skip_auto_headers"]),
+        "ResponseHandler": (ResponseHandler(loop), ["set_exception", "_payload", "read_timeout"]),
+        "TCPConnector": (plain, ["_factory", "_loop"]),
+        "StreamReader": (aiohttp.StreamReader(BaseProtocol(loop), 1), ["_read_nowait"]),
+    }
+    await plain.close()
+    missing = [
+        MISSING.format(version=aiohttp.__version__, name=f"{owner}.{name}")
+        for owner, (value, names) in owners.items()
+        for name in names
+        if not hasattr(value, name)
+    ]
+    assert missing == []
+
+
+async def test_every_hook_is_called_as_it_was_written_for() -> None:
+    assert list(inspect.signature(aiohttp.ClientRequest.update_headers).parameters) == ["self", "headers"]
+    assert list(inspect.signature(aiohttp.StreamReader._read_nowait).parameters) == ["self", "n"]
+    assert "exc" in inspect.signature(ResponseHandler.set_exception).parameters
+
+
+async def test_connections_are_made_with_our_protocol(connector: Connector) -> None:
+    assert type(connector._factory()).__module__ == Connector.__module__
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("bad", [b"zz\r\n", b"5\r\nhelloX", b"\r\n\r\n", b"-1\r\n", b"5 5\r\n", b"\0" * 20], ids=repr)
+@pytest.mark.parametrize("pause", [0, 0.05], ids=["with what came before", "later"])
+async def test_an_answer_with_broken_framing_fails_at_once(bad: bytes, pause: float) -> None:
+    client = Client()
+    script = [HEAD, chunk(b"one"), Pause(pause), bad, Pause(5)]
+    async with ScriptedUpstream(script) as upstream:
+        settings = UpstreamSettings(name="test", base_url=upstream.base_url, retries=0)
+        async with asyncio.timeout(2), await client.send(settings, "GET", "/v1/x", b"", [], b"") as answer:
+            with pytest.raises(UpstreamUnreachable):
+                await answer.read(1 << 20)
+        await client.aclose()
