@@ -30,7 +30,7 @@ from trimtab.context.edits import Segment
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import history
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 
 ARENA = CORPUS.parent.parent / "arena" / "arena.py"
 COMPACTION = '[compaction]\nmodel = "same"\nsecret = "bench"\n'

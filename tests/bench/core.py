@@ -21,9 +21,8 @@ from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.wanted import chain
 from trimtab.context.policy import Policy
-from trimtab.context.read.history import history
-from trimtab.context.read.reading import Reader
-from trimtab.context.read.views import Memo
+from trimtab.context.read.history import Reader, history
+from trimtab.context.read.memo import Memo
 from trimtab.wire import sse
 from trimtab.wire.chat import ChatRequest, decode, render
 

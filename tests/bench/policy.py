@@ -29,7 +29,8 @@ from trimtab.context.apply.apply import apply
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.views import Memo, view
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.views import view
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "transcripts"
 _ENCODER = bpe_openai.get_encoding("o200k_base")

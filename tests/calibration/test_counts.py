@@ -10,7 +10,7 @@ import pytest
 from tests.support.conversations import agent_run, chat, cycle
 from trimtab.calibration.counts import NO_COUNT, Count, Counts, LastCount, counted, factor_of, near
 from trimtab.context.read.history import History, history
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 
 RUN = agent_run(11)  # about 5,900 tokens
 COUNT = Count(1.2, tokens=7_000)

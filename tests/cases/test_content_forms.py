@@ -12,7 +12,7 @@ from tests.cases.trial import inflated, squeezed, still_valid, tried, window
 from tests.support.chat import COMPLETION
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.scripted import json_reply, reply
-from trimtab.context.read.views import MESSAGE_OVERHEAD
+from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD
 
 pytestmark = pytest.mark.anyio
 

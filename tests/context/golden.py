@@ -17,7 +17,7 @@ from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 
 PLANS = Path(__file__).parents[1] / "data" / "plans"
 LETTERS = {

@@ -9,8 +9,8 @@ from trimtab.context.plan.plan import plan
 from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import structure
-from trimtab.context.read.views import Memo
 
 
 def planned(raws: Sequence[bytes], policy: Policy, budget: int, extras: Sequence[bytes] = ()) -> Plan:

@@ -18,7 +18,8 @@ from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.context.apply.apply import apply
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.views import Memo, view
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.views import view
 from trimtab.context.texts import PLACEHOLDER
 
 LARGE = 10**6

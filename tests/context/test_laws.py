@@ -36,8 +36,8 @@ from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES, boundaries
-from trimtab.context.read.views import Memo
 from trimtab.context.texts import PLACEHOLDER
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -363,7 +363,7 @@ from trimtab.context.apply.apply import apply
 from trimtab.context.plan.plan import plan
 from trimtab.context.read.history import history
 from trimtab.context.policy import Policy
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 raws = [bytes.fromhex(line) for line in sys.stdin.read().split()]
 memo = Memo()
 for budget in (300, 900, 2500):

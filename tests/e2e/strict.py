@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.cli.demo.counting import Counter200k, broken_rule
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 
 MODEL = "strict-model"
 DONE = "All pages are read: the library stands complete."

@@ -11,7 +11,7 @@ import msgspec
 from tests.support.scripted import Script, ScriptedUpstream
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 from trimtab.exchange.incoming import Headers, Incoming, first_values
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.exchange.verdict import Verdict, inspect

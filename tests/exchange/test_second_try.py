@@ -10,7 +10,7 @@ import pytest
 from tests.exchange.requests import WINDOW, shaping
 from tests.support.conversations import agent_run, prose
 from trimtab.context.apply.apply import apply
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 from trimtab.context.texts import REMOVED
 from trimtab.exchange.second_try import Learned, lighter, smaller
 from trimtab.exchange.shape import Shaping, outgoing

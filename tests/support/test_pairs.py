@@ -6,7 +6,7 @@ import pytest
 
 from tests.context.conversations import assistant, calls, msg, result, system, user
 from tests.support.pairs import broken_pairs, starts_with_assistant
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 
 BROKEN: dict[str, tuple[list[bytes], int]] = {
     "nothing": ([], 0),

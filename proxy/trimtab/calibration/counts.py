@@ -16,7 +16,7 @@ import msgspec
 
 from trimtab.calibration.factor import GRID, believed
 from trimtab.context.read.history import History
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 
 # Conversations that are far from their budget need no count.
 _NEAR = 0.5

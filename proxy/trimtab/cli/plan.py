@@ -105,7 +105,7 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
 def decide_offline(request: ChatRequest, settings: Settings, profile: str, context_size: int | None) -> Shaping:
     """What the server would decide for `request`, before it has learned anything from its upstreams."""
     from trimtab.context.read.history import history
-    from trimtab.context.read.views import Memo
+    from trimtab.context.read.memo import Memo
     from trimtab.exchange.policies import Policies, is_ours, managed
     from trimtab.exchange.shape import decide
     from trimtab.upstream.families import summary_role

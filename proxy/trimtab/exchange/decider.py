@@ -8,8 +8,8 @@ from time import perf_counter
 
 from trimtab.calibration.counts import NO_COUNT, Counts, counted, factor_of, near
 from trimtab.context.policy import Policy
-from trimtab.context.read.reading import Reader, Reading
-from trimtab.context.read.views import Memo
+from trimtab.context.read.history import Reader, Reading
+from trimtab.context.read.memo import Memo
 from trimtab.exchange.access import credential
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import Incoming

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from trimtab.context.read.reading import Reading
+from trimtab.context.read.history import Reading
 from trimtab.errors import (
     ConversationTooLong,
     InvalidRequest,

@@ -15,8 +15,8 @@ import msgspec
 
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.edits import Edit
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
-from trimtab.context.read.views import Memo
 from trimtab.exchange.shape import Shaping, decide
 from trimtab.limits import Limit
 from trimtab.overflow.classify import Overflow

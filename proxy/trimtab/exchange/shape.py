@@ -15,7 +15,7 @@ from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import History
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 from trimtab.errors import ConversationTooLong
 from trimtab.exchange.policies import is_ours
 from trimtab.limits import Budget, Limit, lowered_max_tokens, usable, widest

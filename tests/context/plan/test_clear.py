@@ -113,7 +113,7 @@ def test_a_trigger_in_tool_uses_that_is_not_reached_clears_nothing_though_a_wind
 
 
 def test_nothing_is_cleared_for_less_than_asked() -> None:
-    gain = sum(view(LOOP[i]).tokens - view(LOOP[i]).cleared for i in range(2, 20, 2))
+    gain = sum(view(LOOP[i]).tokens - view(LOOP[i]).cleared_tokens for i in range(2, 20, 2))
     assert managed(LOOP, trigger_tokens=10, keep_tool_uses=3, clear_at_least=gain + 10_000) == {}
     at_the_end = {"trigger_tokens": tokens(LOOP) - 1, "keep_tool_uses": 3}
     assert managed(LOOP, **at_the_end, clear_at_least=gain) == {"cleared": list(range(2, 20, 2))}

@@ -13,7 +13,7 @@ from trimtab.context.plan.plan import STAGES
 from trimtab.context.plan.state import NOTE_TOKENS
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import History, history
-from trimtab.context.read.views import Memo
+from trimtab.context.read.memo import Memo
 from trimtab.context.texts import NOTE
 
 LARGE = 10**6

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.context.conversations import assistant, calls, histories, result, system, user
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import boundaries, callers, late_results, units
-from trimtab.context.read.views import Memo, View
+from trimtab.context.read.views import View
 
 
 def views(*raws: bytes) -> list[View]:

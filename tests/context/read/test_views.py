@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 
 from tests.context.conversations import assistant, calls, histories, msg, prose, result, user
 from trimtab.context.apply.rewrite import rewrite
-from trimtab.context.estimate.tokens import text_tokens
-from trimtab.context.read.views import MESSAGE_OVERHEAD, Call, Memo, text_of, view
+from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
+from trimtab.context.read.views import Call, digest, text_of, view
 from trimtab.context.texts import PLACEHOLDER
 
 ROLES: dict[bytes, tuple[str, str]] = {
@@ -158,7 +159,7 @@ CLEARABLE = [
 def test_the_size_once_cleared_is_the_size_of_what_is_then_made(raw: bytes) -> None:
     cleared = rewrite(raw, "cleared", 0)
     assert json.loads(cleared)["content"] == PLACEHOLDER
-    assert view(raw).cleared == view(cleared).tokens
+    assert view(raw).cleared_tokens == view(cleared).tokens
 
 
 @settings(max_examples=80, deadline=None)
@@ -168,37 +169,18 @@ def test_any_message_has_a_view(raws: list[bytes]) -> None:
         found = view(raw)
         assert found.tokens >= MESSAGE_OVERHEAD
         assert found.tokens >= found.text_tokens + found.call_tokens
-        assert found.shape != "opaque" or (found.cleared == found.tokens and not found.chars)
+        assert found.shape != "opaque" or (found.cleared_tokens == found.tokens and not found.chars)
 
 
-# -- what is remembered ------------------------------------------------------------------------------------------
+# -- digests --------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_seen_before_is_not_read_again() -> None:
-    memo = Memo()
-    assert memo.view(user("x")) is memo.view(bytearray(user("x")))  # type: ignore[arg-type]
+def test_the_same_bytes_have_the_same_digest_as_bytes_and_as_a_slice_of_a_body() -> None:
+    body = b'[{"role":"user"},{"role":"tool"}]'
+    first, second = msgspec.json.decode(body, type=list[msgspec.Raw])
+    assert digest(first) == digest(b'{"role":"user"}')
+    assert digest(first) != digest(second)
 
 
-@settings(max_examples=40, deadline=None)
-@given(histories)
-def test_memory_of_any_size_says_what_reading_says(raws: list[bytes]) -> None:
-    for capacity in (2, 8, 1_000):
-        memo = Memo(capacity)
-        for _ in range(2):
-            assert memo.views(raws) == [view(raw) for raw in raws]
-
-
-def test_memory_is_bounded_and_what_is_in_use_stays() -> None:
-    memo = Memo(capacity=10)
-    used = memo.view(user("used"))
-    for k in range(100):
-        memo.view(user(str(k)))
-        assert memo.view(user("used")) is used
-    assert len(memo._young) + len(memo._old) <= 10
-
-
-def test_extras_are_counted_apart_from_messages_of_the_same_bytes() -> None:
-    memo, raw = Memo(), user(prose(300))
-    assert memo.view(raw).tokens != memo.extras([raw])
-    assert memo.extras([raw, raw]) == 2 * memo.extras([raw])
-    assert memo.extras([]) == 0
+def test_a_digest_tells_nothing_of_a_long_text() -> None:
+    assert b"secret" not in msgspec.json.encode(digest(b"secret " * 1000))

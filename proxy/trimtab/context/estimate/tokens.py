@@ -18,6 +18,9 @@ from binascii import unhexlify
 from typing import Final
 from zlib import adler32
 
+MESSAGE_OVERHEAD: Final = 4
+"""Tokens a chat template adds around each message; OpenAI's cookbook on counting tokens says 3, and 1 for a name."""
+
 SCALE: Final = 64
 """Weights are whole numbers of 1/64 token: fine enough for a letter (0.1), small enough for a byte."""
 

@@ -27,7 +27,7 @@ def clear(state: State) -> None:
         if not batch or (len(batch) < size and not (state.over or policy.managed)):
             return  # an incomplete batch waits unless it is needed to fit
         for i in batch:
-            state.edit(i, "cleared", state.structure.views[i].cleared, "old tool result")
+            state.edit(i, "cleared", state.structure.views[i].cleared_tokens, "old tool result")
             _clear_inputs(state, i)
         clearing.considered = position
 
@@ -66,7 +66,7 @@ def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:
 
 
 def _is_clearable(state: State, i: int, excluded: frozenset[str]) -> bool:
-    if state.gone[i] or state.sent[i] - state.structure.views[i].cleared < _LEAST_FREED:
+    if state.gone[i] or state.sent[i] - state.structure.views[i].cleared_tokens < _LEAST_FREED:
         return False
     return not excluded or state.structure.tool_of(i) not in excluded
 
@@ -79,7 +79,7 @@ def _frees(state: State, stop: int, least: int) -> bool:
             break
         i = state.clearing.results[position]
         if _is_clearable(state, i, excluded):
-            least -= state.sent[i] - state.structure.views[i].cleared
+            least -= state.sent[i] - state.structure.views[i].cleared_tokens
     return least <= 0
 
 

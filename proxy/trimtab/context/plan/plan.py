@@ -21,8 +21,9 @@ from trimtab.context.plan.state import State
 from trimtab.context.plan.summarize import summarize
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import History
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES, boundaries, structure
-from trimtab.context.read.views import Memo, View
+from trimtab.context.read.views import View
 
 # The order is the design.
 STAGES: tuple[Callable[[State], None], ...] = (

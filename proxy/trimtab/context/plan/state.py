@@ -15,10 +15,11 @@ import msgspec
 
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.edits import Edit, Segment, Stage
-from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.policy import Policy
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES, Structure
-from trimtab.context.read.views import MESSAGE_OVERHEAD, Memo, View
+from trimtab.context.read.views import View
 from trimtab.context.texts import NOTE
 
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 from trimtab.context.edits import Segment
+from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD
 from trimtab.context.plan.alternation import is_answer_to_keep
 from trimtab.context.plan.frontier import advance, drop_unpinned, first_recent, goal, is_removable, release_question
 from trimtab.context.plan.state import NOTE_TOKENS, State
 from trimtab.context.read.structure import SYSTEM_ROLES
-from trimtab.context.read.views import MESSAGE_OVERHEAD
 
 
 def summarize(state: State) -> None:
@@ -72,7 +72,7 @@ def _lasting(state: State, segment: Segment) -> int:
 
     def left(i: int) -> int:
         stays = not views[i].is_result or (bool(excluded) and state.structure.tool_of(i) in excluded)
-        return views[i].tokens if stays else min(views[i].cleared, views[i].tokens)
+        return views[i].tokens if stays else min(views[i].cleared_tokens, views[i].tokens)
 
     return sum(map(left, inside))
 

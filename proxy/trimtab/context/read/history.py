@@ -1,4 +1,7 @@
-"""A conversation as received, as the planner takes it: raw messages, their views, and what else the model reads."""
+"""From the bytes of a request to its history: raw messages, their views, and what else the model reads.
+
+Messages in a known prefix are not read again (see `prefixes`); a message seen before costs one lookup (see `memo`).
+"""
 
 from __future__ import annotations
 
@@ -7,34 +10,65 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.read.openings import Found
-from trimtab.context.read.views import Memo, View
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefixes import Match, Prefixes
+from trimtab.context.read.views import View
+from trimtab.wire.chat import ChatRequest, decode
 from trimtab.wire.messages import Messages
 
 
 class History(msgspec.Struct, frozen=True):
-    """A conversation as received: its messages, their views, and the tokens of what else the model reads (tools,
-    response format, prediction). `tokens` is all of it; `marked`: which messages have the `pinned` mark."""
+    """A conversation as received. Sizes are estimated tokens."""
 
     raws: Sequence[bytes | Raw]
     views: Sequence[View]
-    extras: int
-    tokens: int
-    marked: tuple[int, ...] = ()
+    extras: int  # of what the model reads beside the messages: tools, response format, prediction
+    tokens: int  # of everything
+    marked: tuple[int, ...] = ()  # messages that have a field `pinned`
 
 
 def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
     """Read a conversation. `extras` are the raw JSON of tools and the like."""
     views, beside = memo.views(raws), memo.extras(extras)
-    marked = tuple([i for i, view in enumerate(views) if view.marked])
+    marked = tuple([i for i, view in enumerate(views) if view.has_mark])
     return History(raws, views, beside, beside + sum([view.tokens for view in views]), marked)
 
 
-def resumed(found: Found, messages: Messages, extras: Sequence[bytes | Raw], memo: Memo) -> History:
-    """Read a conversation of which the first messages were found to be known: only the fresh ones are looked at."""
-    opening = found.opening
-    if opening is None:
+class Reading(msgspec.Struct, frozen=True):
+    """A request, and the prefix that was known when it was read."""
+
+    request: ChatRequest
+    match: Match
+
+
+class Reader:
+    """Reads requests, and remembers their prefixes and messages. One for the process."""
+
+    def __init__(self, memo: Memo, prefixes: Prefixes | None = None) -> None:
+        self._memo, self._prefixes = memo, prefixes or Prefixes()
+
+    def read(self, body: bytes, tenant: bytes = b"") -> Reading:
+        """Find the messages in a body. `tenant` is the credential it was sent with. Raises what `chat.decode`
+        raises."""
+        match = self._prefixes.match(body, tenant)
+        return Reading(decode(body, match.spans), match)
+
+    def history(self, reading: Reading) -> History:
+        """The history of a request that was read."""
+        request, messages = reading.request, reading.request.messages
+        was_used = len(messages.known) == len(reading.match.spans)  # else the body was decoded from its start
+        match = reading.match if was_used else Match([])
+        found = _resumed(match, messages, request.extras, self._memo)
+        if request.source is request.body:
+            self._prefixes.remember(match, messages, found.views)
+        return found
+
+
+def _resumed(match: Match, messages: Messages, extras: Sequence[bytes | Raw], memo: Memo) -> History:
+    """Read a conversation after a known prefix: only fresh messages are looked at."""
+    prefix = match.prefix
+    if prefix is None:
         return history(messages, extras, memo)
     rest = history(messages.fresh, extras, memo)
-    marked = opening.marked + tuple([i + len(found.views) for i in rest.marked])
-    return History(messages, [*found.views, *rest.views], rest.extras, opening.tokens + rest.tokens, marked)
+    marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
+    return History(messages, [*match.views, *rest.views], rest.extras, prefix.tokens + rest.tokens, marked)

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.conversations import prose, tool_loop, user
-from trimtab.context.read.history import History, history
-from trimtab.context.read.openings import BLOCK, Openings
-from trimtab.context.read.reading import Reader
-from trimtab.context.read.views import Memo
+from trimtab.context.read.history import History, Reader, history
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefixes import BLOCK, Prefixes
 from trimtab.wire.chat import ChatRequest, Unreadable, decode, render
 
 
@@ -22,13 +21,13 @@ class Repeated:
     """Reads bodies one after the other."""
 
     def __init__(self, block: int = 64) -> None:
-        self.openings = Openings(block=block)
-        self.reader = Reader(Memo(), self.openings)
+        self.prefixes = Prefixes(block=block)
+        self.reader = Reader(Memo(), self.prefixes)
         self.stepped_over = 0
 
     def read(self, body: bytes) -> tuple[ChatRequest, History]:
         reading = self.reader.read(body)
-        self.stepped_over, self.found = len(reading.request.messages.known), reading.found
+        self.stepped_over, self.match = len(reading.request.messages.known), reading.match
         return reading.request, self.reader.history(reading)
 
     def check(self, body: bytes) -> None:
@@ -70,7 +69,7 @@ def test_at_the_size_of_a_block_as_it_ships() -> None:
     bodies = growing(chat(1_500))
     for body in bodies[1_300:1_500:7]:
         reader.check(body)
-    assert len(reader.found.names) == reader.found.known == len(bodies[-1]) // BLOCK
+    assert len(reader.match.digests) == reader.match.blocks == len(bodies[-1]) // BLOCK
 
 
 @pytest.mark.parametrize("dump", [{}, {"indent": 1}, {"separators": (",", ":")}, {"separators": (" \n,\t", ":")}])

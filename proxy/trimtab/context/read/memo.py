@@ -1,0 +1,93 @@
+"""What was read of a message, remembered by the digest of its bytes.
+
+An agent sends its whole history at every step, so almost every message was seen a moment ago: it then costs one hash
+and one lookup. The memo holds numbers and tool-call ids, never text, and is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from msgspec import Raw
+
+from trimtab.context.estimate.tokens import bytes_tokens
+from trimtab.context.read.views import View, digest, view
+
+Value = TypeVar("Value")
+
+
+class Generations(Generic[Value]):
+    """A bounded map that keeps what is in use, in two generations instead of an order of use. When the young one is
+    full it becomes the old one; an entry that is found in the old one moves to the young one. A hit in the young
+    generation costs one lookup and no bookkeeping, which is why this is not an LRU cache of a library.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        """`capacity`: the most entries, or weight, of each generation."""
+        self._capacity, self._weight = capacity, 0
+        self._young: dict[Hashable, Value] = {}
+        self._old: dict[Hashable, Value] = {}
+
+    def get(self, key: Hashable) -> Value | None:
+        """The value of a key, or None."""
+        found = self._young.get(key)
+        return self._old.get(key) if found is None else found
+
+    def put(self, key: Hashable, value: Value, weight: int = 1) -> None:
+        """Keep a value. `weight` says how many entries it counts as."""
+        if key not in self._young:
+            self._weight += weight
+            if self._weight > self._capacity:
+                self._old, self._young, self._weight = self._young, {}, weight
+        self._young[key] = value
+
+    def is_young(self, key: Hashable) -> bool:
+        """True when the value of a key will outlive the next change of generations."""
+        return key in self._young
+
+
+class Memo(Generations[Any]):
+    """Views of messages, and sizes measured, by digest. One for the process."""
+
+    def __init__(self, capacity: int = 50_000) -> None:
+        """`capacity`: the most entries in all."""
+        super().__init__(capacity // 2)
+
+    def get(self, key: Hashable) -> Any:
+        """The value of a key, or None; it stays in use."""
+        found = self._young.get(key)
+        if found is None and (found := self._old.get(key)) is not None:
+            self.put(key, found)
+        return found
+
+    def view(self, raw: bytes | Raw) -> View:
+        """The view of a message."""
+        found: View | None = self.get(digest(raw))
+        if found is None:
+            found = view(raw)
+            self.put(found.digest, found)
+        return found
+
+    def views(self, messages: Iterable[bytes | Raw]) -> list[View]:
+        """The views of messages, in order."""
+        known, key_of = self._young.get, digest
+        return [known(key_of(raw)) or self.view(raw) for raw in messages]
+
+    def extras(self, extras: Sequence[bytes | Raw]) -> int:
+        """Tokens of the fields beside the messages that a model reads too: tools, response format, prediction."""
+        total = 0
+        for raw in extras:
+            key = (digest(raw), "extra")
+            size: int | None = self.get(key)
+            if size is None:
+                size = bytes_tokens(_spaced(bytes(raw)))
+                self.put(key, size)
+            total += size
+        return total
+
+
+def _spaced(raw: bytes) -> bytes:
+    """Compact JSON with a space after each colon and comma, as chat templates print tools: the `tojson` filter of
+    Hugging Face's templates writes them so, and a model reads what the template wrote."""
+    return raw if b'": ' in raw else raw.replace(b'":', b'": ').replace(b',"', b', "')
