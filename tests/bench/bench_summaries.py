@@ -29,9 +29,8 @@ from tests.support.valkey import Valkey
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.plan.wanted import SummaryWanted, chain
 from trimtab.store.memory import MemoryStore
-from trimtab.store.open import open_store
 from trimtab.store.protocol import Store
-from trimtab.store.settings import RedisSettings
+from trimtab.store.settings import RedisSettings, open_store
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.summaries.prompts import load_prompts

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from trimtab.store.open import open_store
+from tests.support.waiting import eventually
 from trimtab.store.protocol import Store
-from trimtab.store.settings import RedisSettings
+from trimtab.store.settings import RedisSettings, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +35,10 @@ def _redis(request: pytest.FixtureRequest) -> RedisSettings | None:
         case "sentinel":
             url = request.getfixturevalue("watched").url
     return RedisSettings(url=url, timeout_ms=10_000)  # the contract is not about speed
+
+
+async def gone(store: Store, key: str) -> bool:
+    return await store.get(key) is None
 
 
 async def test_what_was_set_is_read(store: Store) -> None:
@@ -64,22 +68,16 @@ async def test_many_of_nothing_is_nothing(store: Store) -> None:
 
 async def test_a_value_ends_with_its_time(store: Store) -> None:
     await store.set("k", b"v", 0.05)
-    await asyncio.sleep(0.15)
-    assert await store.get("k") is None
+    await eventually(lambda: gone(store, "k"))
 
 
-async def test_reading_may_prolong_a_value(store: Store) -> None:
-    await store.set("k", b"v", 0.4)
-    assert await store.get_many(["k", "other"], keep_s=60) == [b"v", None]
-    await asyncio.sleep(0.5)
-    assert await store.get("k") == b"v"
-
-
-async def test_plain_reading_prolongs_nothing(store: Store) -> None:
-    await store.set("k", b"v", 0.3)
-    assert await store.get("k") == b"v"
-    await asyncio.sleep(0.4)
-    assert await store.get("k") is None
+async def test_reading_with_keep_s_prolongs_a_value_and_plain_reading_does_not(store: Store) -> None:
+    await store.set("prolonged", b"v", 0.2)
+    await store.set("read", b"v", 0.2)
+    assert await store.get_many(["prolonged", "other"], keep_s=60) == [b"v", None]
+    assert await store.get("read") == b"v"
+    await eventually(lambda: gone(store, "read"), within_s=2)
+    assert await store.get("prolonged") == b"v"
 
 
 async def test_a_value_above_the_bound_is_not_kept(store: Store) -> None:
@@ -107,14 +105,14 @@ async def test_nobody_gives_back_a_lock_of_another(store: Store) -> None:
 
 async def test_a_lock_of_a_crashed_holder_ends_by_itself(store: Store) -> None:
     assert await store.lock("l", "mine", 0.05)
-    await asyncio.sleep(0.15)
-    assert await store.lock("l", "yours", 60)
+    await eventually(lambda: store.lock("l", "yours", 60))
 
 
 async def test_renewing_a_lock_prolongs_it(store: Store) -> None:
     assert await store.lock("l", "mine", 0.1)
     assert await store.lock("l", "mine", 60)
-    await asyncio.sleep(0.2)
+    assert await store.lock("without renewal", "mine", 0.1)
+    await eventually(lambda: store.lock("without renewal", "yours", 60))
     assert not await store.lock("l", "yours", 60)
 
 

@@ -1,5 +1,5 @@
-"""What goes wrong with a shared store, with real servers that are killed, frozen, filled, moved and lied
-for.
+"""What goes wrong with a shared store, with real servers that are killed, frozen, filled and moved, and with servers
+that speak something else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.valkey import Cluster, Valkey, Watched, free_port, tls_in_front, until
+from tests.support.waiting import eventually
 from trimtab.store.memory import MemoryStore
 from trimtab.store.redis import RedisStore
 from trimtab.store.settings import RedisSettings
@@ -50,22 +51,18 @@ async def own() -> AsyncIterator[Valkey]:
 async def recovered(seen: Seen, within_s: float = 15.0) -> float:
     """Seconds until what this store writes is read by the other replica."""
     start = time.monotonic()
-    while time.monotonic() - start < within_s:
+
+    async def shared() -> bool:
         value = str(time.monotonic()).encode()
         await seen.here.set("recovery", value, 60)
-        if await seen.there.get("recovery") == value:
-            return time.monotonic() - start
-        await asyncio.sleep(0.05)
-    raise AssertionError("the store did not recover")
+        return await seen.there.get("recovery") == value
+
+    await eventually(shared, within_s)
+    return time.monotonic() - start
 
 
-async def read_in_the_end(store: RedisStore, keys: list[str], expected: list[bytes]) -> None:
-    """Wait until the store reads all of it; it may have to learn of a move first."""
-    for _ in range(100):
-        if await store.get_many(keys) == expected:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("what was written is not read")
+async def reads(store: RedisStore, keys: list[str], expected: list[bytes]) -> bool:
+    return await store.get_many(keys) == expected
 
 
 async def cost_of(store: RedisStore, calls: int) -> float:
@@ -122,8 +119,7 @@ async def test_a_server_that_forgot_is_given_back_what_this_replica_knows(own: V
         await seen.here.set("k", b"v", 60)
         own.client().flushall()
         assert await seen.here.get("k", keep_s=60) == b"v"
-        await asyncio.sleep(0.2)  # it is given back beside the request
-        assert await seen.there.get("k") == b"v"
+        await eventually(lambda: reads(seen.there, ["k"], [b"v"]))  # it is written back in the background
 
 
 async def test_while_the_server_is_away_there_is_still_one_lock_in_the_process(own: Valkey) -> None:
@@ -220,7 +216,7 @@ async def test_a_server_that_talks_garbage_is_a_miss(answer: bytes) -> None:
 async def test_a_slow_server_is_a_miss_in_time() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(65_536):
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # what makes this server slow
             writer.write(b"+OK\r\n")
         writer.close()
 
@@ -270,11 +266,12 @@ async def test_a_cluster_moves_a_shard(fault: str) -> None:
             for key in keys:
                 await seen.here.set(key, key.encode(), 600)
             lost = servers.owner("recovery")
-            await asyncio.sleep(0.5)  # replication is asynchronous: let the replicas have it
+            until(servers.replicated)
             getattr(lost, fault)()
             assert await cost_of(seen.here, 50) < 0.4
             assert await recovered(seen, within_s=30) < 30
-            await read_in_the_end(seen.there, keys, [key.encode() for key in keys])
+            expected = [key.encode() for key in keys]
+            await eventually(lambda: reads(seen.there, keys, expected))  # it has to learn of the move first
     finally:
         for node in servers.nodes:
             node.thaw()

@@ -14,9 +14,8 @@ from tests.support.valkey import Valkey
 from trimtab.errors import UpstreamError, UpstreamUnreachable
 from trimtab.store.keys import lock_key
 from trimtab.store.memory import MemoryStore
-from trimtab.store.open import open_store
 from trimtab.store.protocol import Store
-from trimtab.store.settings import RedisSettings
+from trimtab.store.settings import RedisSettings, open_store
 from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Complete, Completion, Ride
 from trimtab.summaries.prompts import load_prompts

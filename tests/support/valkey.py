@@ -148,6 +148,11 @@ class Cluster:
     def url(self) -> str:
         return "redis+cluster://" + ",".join(node.address for node in self.nodes)
 
+    def replicated(self) -> bool:
+        """True when each replica holds as many keys as its primary."""
+        pairs = zip(self.masters, self.replicas, strict=True)
+        return all(master.client().dbsize() == replica.client().dbsize() for master, replica in pairs)
+
     def owner(self, key: str) -> Valkey:
         """The primary that holds the key."""
         slot = int(self.nodes[0].client().execute_command("CLUSTER", "KEYSLOT", key))

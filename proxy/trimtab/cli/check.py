@@ -213,7 +213,7 @@ _CAUSES = {
 
 
 async def _redis(settings: Settings) -> Finding:
-    from trimtab.store.open import open_store
+    from trimtab.store.settings import open_store
     from trimtab.summaries.settings import CompactionSettings
 
     causes: list[str] = []

@@ -23,8 +23,7 @@ from trimtab.limits.events import Event
 from trimtab.server.front import Front
 from trimtab.server.load import Load
 from trimtab.settings import Settings
-from trimtab.store.open import open_store
-from trimtab.store.settings import RedisSettings
+from trimtab.store.settings import RedisSettings, open_store
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer

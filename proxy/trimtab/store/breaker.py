@@ -1,12 +1,12 @@
 """A circuit breaker as a value machine: no I/O, no waiting; its clock is an argument.
 
-    closed ── `threshold` failures in a row ──> open ── pause over: one call may go ──> on trial
-    on trial ── success ──> closed, but on probation: the next failure opens it again
-    on trial ── failure ──> open, with twice the pause
+    closed ── `threshold` failures in a row ──> open ── pause over: one call may go ──> half-open
+    half-open ── success ──> closed; one more failure opens it again, until the next success
+    half-open ── failure ──> open, with twice the pause
 
-While it is open, asking costs a comparison. `suspicion` counts the failures in a row, so that a caller can
-grow impatient before the breaker opens. With `forget_s` a success forgives only failures older than that:
-of many shards one may be frozen, and the answers of the others say nothing about it.
+While it is open, asking costs a comparison. `failures` counts those in a row, so that a caller can shorten its waits
+before the breaker opens. With `forget_s` a success forgets only failures that are older: one shard of many may be
+frozen, and the answers of the others say nothing about it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Literal
 
 
 class Breaker:
+    """One breaker. `pause_s` doubles up to `longest_s`; `clock` gives seconds and never goes back."""
+
     def __init__(
         self,
         threshold: int = 3,
@@ -30,40 +32,43 @@ class Breaker:
         self._longest = longest_s
         self._forget = forget_s
         self._clock = clock
-        self._trips = 0
+        self._openings = 0  # since the last success that closed it for good
         self._failed_at = 0.0
         self._until = 0.0
-        self.state: Literal["closed", "open", "trial"] = "closed"
-        self.suspicion = 0
+        self._state: Literal["closed", "open", "half-open"] = "closed"
+        self.failures = 0
 
     @property
     def closed(self) -> bool:
-        return self.state == "closed"
+        """True when every call may go."""
+        return self._state == "closed"
 
     def admits(self) -> bool:
-        """Whether a call may go: always while closed; else once per pause, and that call is the trial."""
+        """True when a call may go: always while closed, else once in each pause, to try."""
         if self.closed:
             return True
         now = self._clock()
         if now < self._until:
             return False
-        self.state, self._until = "trial", now + self._pause()  # should the trial be lost, there is another
+        self._state, self._until = "half-open", now + self._pause()  # if that call never reports, the next one may go
         return True
 
     def succeeded(self) -> None:
+        """Report a call that was answered."""
         if self.closed:
-            if self._clock() - self._failed_at >= self._forget * 2.0**self._trips:
-                self._trips = self.suspicion = 0
+            if self._clock() - self._failed_at >= self._forget * 2.0**self._openings:
+                self._openings = self.failures = 0
         else:
-            self.state, self.suspicion = "closed", self._threshold - 1
+            self._state, self.failures = "closed", self._threshold - 1
 
     def failed(self) -> None:
-        self.suspicion += 1
+        """Report a call that was not answered."""
+        self.failures += 1
         self._failed_at = self._clock()
-        if self.state == "trial" or (self.closed and self.suspicion >= self._threshold):
-            self._trips += 1
-            self.state, self._until = "open", self._clock() + self._pause()
+        if self._state == "half-open" or (self.closed and self.failures >= self._threshold):
+            self._openings += 1
+            self._state, self._until = "open", self._clock() + self._pause()
 
     def _pause(self) -> float:
-        """Seconds: doubled with every opening since the last undisturbed success."""
-        return min(self._first * 2.0 ** max(0, self._trips - 1), self._longest)
+        """Seconds, doubled with each opening."""
+        return min(self._first * 2.0 ** max(0, self._openings - 1), self._longest)

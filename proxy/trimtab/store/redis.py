@@ -1,13 +1,11 @@
 """The store that all replicas share. A call that fails or is late is a miss, never an error and never a wait.
 
-- A call has `timeout_s`; every failure halves the time of the next, so that all of them together cost less
-  than twice that. Then the breaker opens and calls cost nothing; a probe beside the requests closes it
-  again.
-- A call that is late is left to end by itself: cancelling one in flight can leave its connection with an
-  answer that belongs to someone else. It holds one of `slots` until then, so a frozen server cannot collect
-  calls.
-- While the server is away the `spare`, a store in this process, stands in. It holds a copy of what this
-  replica wrote, and gives it back to a server that comes up empty.
+- A call has `timeout_s`; each failure halves the time of the next, so that all of them together take less than twice
+  that. Then the breaker opens and calls cost nothing; a ping in the background closes it again.
+- A call that is late is left to end by itself: a call cancelled in flight can leave its connection with an answer that
+  belongs to another call. It holds one of `max_connections` slots until then, so a frozen server cannot collect calls.
+- While the server is away, a `MemoryStore` is used instead. It holds a copy of what this replica wrote, and gives it
+  back to a server that comes up empty.
 - An error the server answers with (full, wrong type, read only) is a miss for that call alone: it was quick.
 """
 
@@ -26,8 +24,8 @@ from trimtab.store.memory import MemoryStore
 from trimtab.store.redis_url import connect
 from trimtab.store.settings import RedisSettings
 
-LOOK_S = 0.002  # a few turns of the event loop
-PROBE_S = 2.5  # the longest a probe may take: a connection and one round trip
+GRACE_S = 0.002  # a few turns of the event loop
+PING_S = 2.5  # the longest a ping may take: a connection and one round trip
 
 # What went wrong, in the words of the metric; the first class that fits.
 CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
@@ -37,12 +35,12 @@ CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (RedisError, "protocol"),
     (RedisClusterException, "cluster"),
     (OSError, "connection"),
-    (ValueError, "protocol"),  # what the parser makes of an answer that is not RESP
+    (ValueError, "protocol"),  # what the parser raises for an answer that is not RESP
 )
 FAILURES: Final = tuple(kind for kind, _ in CAUSES)
 QUICK: Final = frozenset({"refused"})
 
-# A lock without an end was not set by us, and would never go away: it does not count.
+# A lock without an end was not set by us and would never go away: it does not count.
 LOCK = """
 local held = redis.call('get', KEYS[1])
 if held and held ~= ARGV[1] and redis.call('pttl', KEYS[1]) >= 0 then return 0 end
@@ -53,90 +51,95 @@ UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del',
 
 
 class _Failed:
-    """What a call comes to when it gives no answer; `cause` is None when it was not even tried."""
+    """A call without an answer; `cause` is None when it was not tried."""
 
     def __init__(self, cause: str | None = None) -> None:
         self.cause = cause
 
 
 class RedisStore:
+    """A `Store` in Redis, with `memory` while the server is away."""
+
     def __init__(
         self,
         settings: RedisSettings,
-        spare: MemoryStore,
+        memory: MemoryStore,
         on_error: Callable[[str], None] = lambda cause: None,
-        breaker: Breaker | None = None,
     ) -> None:
-        """`on_error` is told every failed call, by one word of `CAUSES`. Raises ConfigError for a bad
-        address.
+        """`on_error` gets the cause of each failed call, one word of `CAUSES`. Raises ConfigError for an address or
+        a `ca_file` that cannot be used.
         """
         self._client = connect(settings)
-        self._spare = spare
+        self._memory = memory
         self._timeout = settings.timeout_ms / 1000
         self._slots = asyncio.Semaphore(settings.max_connections)
         self._max_value = settings.max_value_kb << 10
         self._on_error = on_error
-        self._breaker = breaker or Breaker(forget_s=1.0)
+        self._breaker = Breaker(forget_s=1.0)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def get(self, key: str, keep_s: float | None = None) -> bytes | None:
+        """See `get_many`."""
         return (await self.get_many((key,), keep_s))[0]
 
     async def get_many(self, keys: Sequence[str], keep_s: float | None = None) -> list[bytes | None]:
+        """The values in the order of `keys`. What the server lost comes from this replica's copy."""
         answer = await self._call(lambda: self._read(keys, keep_s))
         if isinstance(answer, _Failed):
-            return await self._spare.get_many(keys, keep_s)
-        believed = [self._believe(value) for value in answer]
-        return [value or await self._restore(key, keep_s) for key, value in zip(keys, believed, strict=True)]
+            return await self._memory.get_many(keys, keep_s)
+        values = [self._accepted(value) for value in answer]
+        return [value or await self._restored(key, keep_s) for key, value in zip(keys, values, strict=True)]
 
     async def set(self, key: str, value: bytes, ttl_s: float) -> None:
-        await self._spare.set(key, value, ttl_s)
+        """Keep `value` on the server, and a copy here."""
+        await self._memory.set(key, value, ttl_s)
         if len(value) <= self._max_value:
             await self._call(lambda: self._client.set(key, value, px=_ms(ttl_s)))
 
     async def lock(self, key: str, token: str, ttl_s: float) -> bool:
+        """Take or renew the lock; while the server is away, a lock among the callers of this process."""
         answer = await self._call(lambda: self._script(LOCK, key, token, _ms(ttl_s)))
         if isinstance(answer, _Failed):
-            return await self._spare.lock(key, token, ttl_s)
+            return await self._memory.lock(key, token, ttl_s)
         return bool(answer)
 
     async def unlock(self, key: str, token: str) -> None:
-        await self._spare.unlock(key, token)
+        """Free the lock, here and on the server."""
+        await self._memory.unlock(key, token)
         await self._call(lambda: self._script(UNLOCK, key, token))
 
     async def ping(self) -> bool:
-        """Whether the server answers now, given time to connect. Tells the breaker, so it is also the
-        probe.
-        """
+        """True when the server answers now; it gets time to connect. The breaker learns from it."""
         task = self._start(lambda: self._client.ping())
-        return not isinstance(await self._outcome(task, PROBE_S), _Failed)
+        return not isinstance(await self._outcome(task, PING_S), _Failed)
 
     @property
     def answering(self) -> bool:
-        """Whether Redis is used at this moment: false while it is left alone after failures."""
+        """True while Redis is used; False while the breaker leaves it alone after failures."""
         return self._breaker.closed
 
     async def aclose(self) -> None:
+        """End all calls and close the connections."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         await self._client.aclose()
-        await self._spare.aclose()
+        await self._memory.aclose()
 
     # -- one call ------------------------------------------------------------------------------------------
 
     async def _call(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """What `work` gives, or a `_Failed`."""
+        """The answer to `work`, or a `_Failed`."""
         if not self._breaker.closed:
             if self._breaker.admits():
                 self._keep(asyncio.create_task(self.ping()))
             return _Failed()
-        return await self._outcome(self._start(work), self._timeout / 2.0**self._breaker.suspicion)
+        return await self._outcome(self._start(work), self._timeout / 2.0**self._breaker.failures)
 
-    async def _outcome(self, task: asyncio.Task[Any], patience_s: float) -> Any:
-        done, _ = await asyncio.wait({task}, timeout=patience_s)
-        if not done:  # perhaps it was this process that was late: let it look at what has arrived
-            done, _ = await asyncio.wait({task}, timeout=LOOK_S)
+    async def _outcome(self, task: asyncio.Task[Any], wait_s: float) -> Any:
+        done, _ = await asyncio.wait({task}, timeout=wait_s)
+        if not done:  # perhaps this process was late: let it read what has arrived
+            done, _ = await asyncio.wait({task}, timeout=GRACE_S)
         answer = task.result() if done else _Failed("timeout")
         if not isinstance(answer, _Failed):
             self._breaker.succeeded()
@@ -175,7 +178,7 @@ class RedisStore:
     async def _script(self, script: str, key: str, *args: str | int) -> Any:
         return await self._client.eval(script, 1, key, *args)
 
-    def _believe(self, value: Any) -> bytes | None:
+    def _accepted(self, value: Any) -> bytes | None:
         """The value as it was read, unless it is an error of its shard or larger than anything we store."""
         if isinstance(value, bytes) and len(value) <= self._max_value:
             return value
@@ -183,11 +186,11 @@ class RedisStore:
             self._on_error(_cause(value) if isinstance(value, FAILURES) else "protocol")
         return None
 
-    async def _restore(self, key: str, keep_s: float | None) -> bytes | None:
-        """The copy of this replica, for a server that lost its memory; given back beside the request."""
-        if keep_s is None:  # not a value that is kept while it is used: its absence means something
+    async def _restored(self, key: str, keep_s: float | None) -> bytes | None:
+        """This replica's copy, for a server that lost its memory; written back in the background."""
+        if keep_s is None:  # only values that live by being read are kept: any other is gone for a reason
             return None
-        value = await self._spare.get(key, keep_s)
+        value = await self._memory.get(key, keep_s)
         if value is not None:
             self._start(lambda: self._client.set(key, value, px=_ms(keep_s), nx=True))
         return value

@@ -1,11 +1,11 @@
-"""Values as they lie in the store: sealed under a key that only the tenant's own requests can derive.
+"""Values as they are in the store: sealed under a key that only the tenant's own requests can derive.
 
-A tenant is whoever sends one credential (the bytes of the `Authorization` header). From it come, by
-HKDF-SHA256, an id, which names the tenant's values without telling the credential, and a key for AES-GCM.
-The name of the value is authenticated with it, so a value moved to another name, made by another tenant or
-altered does not open: a miss. Without a credential there is one anonymous tenant, whose key lives and dies
-with this process, unless the operator set a `secret`; with a secret, reading values takes both. Rotating
-either makes every older value a miss.
+A tenant is everyone who sends the same credential (the bytes of the `Authorization` header). HKDF-SHA256 makes two
+things of it: an id, which goes into the keys of the tenant's values and does not reveal the credential, and a key for
+AES-GCM. The store's key is authenticated with the value, so a value that was moved to another key, sealed by another
+tenant or altered does not open: a miss. Requests without a credential are one anonymous tenant, whose key exists only
+in this process, unless the operator sets a `secret`; with a secret, reading a value takes both. A new secret or
+credential makes every older value a miss.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TAG = 16  # bytes
 
 
 class Tenant:
-    """One tenant's `id` (32 bytes, safe to put in a name) and the power to seal and open its values."""
+    """One tenant: `id` (32 bytes, safe as part of a key in the store), and the power to seal and open its values."""
 
     __slots__ = ("_cipher", "id")
 
@@ -31,25 +31,25 @@ class Tenant:
         self.id = derived[32:]
         self._cipher = AESGCM(derived[:32])
 
-    def seal(self, name: str, text: bytes) -> bytes:
-        """`text`, sealed for the place `name`. Longer by 29 bytes."""
+    def seal(self, key: str, text: bytes) -> bytes:
+        """`text`, sealed for `key`; 29 bytes longer."""
         nonce = os.urandom(NONCE)
-        return FORMAT + nonce + self._cipher.encrypt(nonce, text, FORMAT + name.encode())
+        return FORMAT + nonce + self._cipher.encrypt(nonce, text, FORMAT + key.encode())
 
-    def open(self, name: str, value: bytes | None) -> bytes | None:
-        """What was sealed for `name` by this tenant; None for anything else."""
+    def open(self, key: str, value: bytes | None) -> bytes | None:
+        """What this tenant sealed for `key`; None for anything else."""
         if value is None or value[:1] != FORMAT or len(value) < 1 + NONCE + TAG:
             return None
         nonce, sealed = value[1 : 1 + NONCE], value[1 + NONCE :]
         try:
-            return self._cipher.decrypt(nonce, sealed, FORMAT + name.encode())
+            return self._cipher.decrypt(nonce, sealed, FORMAT + key.encode())
         except InvalidTag:
             return None
 
 
 class Keyring:
-    """Derives tenants. Holds the operator's secret, if there is one, and the anonymous tenant's passing
-    key.
+    """Derives tenants. Holds the operator's secret, if there is one, and the key of the anonymous tenant, which ends
+    with the process.
     """
 
     __slots__ = ("_anonymous", "_secret")
@@ -59,7 +59,7 @@ class Keyring:
         self._anonymous = b"" if secret else os.urandom(32)
 
     def tenant(self, credential: bytes) -> Tenant:
-        """The tenant of a credential; an empty one is the anonymous tenant. Some 20 µs."""
+        """The tenant of a credential; an empty one is the anonymous tenant. Takes some 20 µs."""
         owner = b"known:" + credential if credential else b"anonymous:" + self._anonymous
         salt = b"trimtab\x00" + self._secret
         return Tenant(HKDF(algorithm=SHA256(), length=64, salt=salt, info=b"summaries/v1").derive(owner))
