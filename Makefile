@@ -42,6 +42,9 @@ deploy-check: .venv/dev ## check chart, dashboard, alerts and Dockerfile, each w
 	tests/deploy/tools.sh
 	$(BIN)/python -m tests.deploy $(ARGS)
 
+fault-matrix: .venv/dev ## each fault caused once, watched by a real Prometheus: its series, alert and log line
+	$(BIN)/python -m tests.deploy.faults $(ARGS)
+
 image-test: ## build the image and test it; needs a Docker engine
 	tests/deploy/image_test.sh
 
@@ -67,4 +70,4 @@ LOCK := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-link
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-.PHONY: help demo run test test-all check audit bench e2e soak deploy-check image-test lock
+.PHONY: help demo run test test-all check audit bench e2e soak deploy-check fault-matrix image-test lock

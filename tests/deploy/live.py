@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
+import re
 import sys
 import tempfile
 import time
@@ -23,7 +23,8 @@ from typing import Any
 import aiohttp
 
 from helm import dashboard
-from tests.deploy.tools import ROOT, path
+from tests.deploy.processes import RULES, Prometheus, process, proxy, until_up
+from tests.deploy.tools import ROOT
 from tests.support.valkey import Valkey, free_port
 
 CONFIG = """
@@ -52,13 +53,6 @@ max_summary_tokens = 300
 summary_wait_s = 5.0
 [telemetry]
 log_format = "json"
-"""
-PROMETHEUS = """
-global: {{ scrape_interval: 1s, evaluation_interval: 1s }}
-rule_files: ["{rules}"]
-scrape_configs:
-  - job_name: trimtab
-    static_configs: [{{ targets: ["127.0.0.1:{port}"] }}]
 """
 LOAD_S = 40
 STEPS = 40
@@ -143,62 +137,35 @@ class Load:
             await asyncio.sleep(1)
 
 
-@contextlib.contextmanager
-def process(*command: str | Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ended at the end, and what it wrote."""
-    with log.open("wb") as out, subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=out, stderr=out) as running:
-        try:
-            yield running
-        finally:
-            running.terminate()
-
-
-async def until_up(url: str) -> None:
-    async with aiohttp.ClientSession() as session:
-        ends = time.monotonic() + 120  # a busy machine takes its time
-        while time.monotonic() < ends:
-            with contextlib.suppress(aiohttp.ClientError):
-                async with session.get(url) as answer:
-                    if answer.status == 200:
-                        return
-            await asyncio.sleep(0.1)
-    raise SystemExit(f"{url} does not come up")
-
-
-async def ask(session: aiohttp.ClientSession, prometheus: str, query: str, began: float) -> list[dict[str, Any]]:
+async def ask(prometheus: Prometheus, query: str, began: float) -> list[dict[str, Any]]:
     """The series of one query of the dashboard over the load. Raises SystemExit when Prometheus refuses it."""
     shown = f"{int(time.time() - began)}s"
-    filled = query.replace("$__rate_interval", "10s").replace("$__range", shown).replace('"$job"', '".*"')
-    asked = {"query": filled.replace('"$model"', '".*"'), "start": began, "end": time.time(), "step": 1}
-    async with session.get(f"{prometheus}/api/v1/query_range", params=asked) as answer:
-        found = await answer.json()
-    if found["status"] != "success":
-        raise SystemExit(f"{query}: {found['error']}")
-    return [s for s in found["data"]["result"] if any(value != "NaN" for _, value in s["values"])]
+    filled = query.replace("$__rate_interval", "10s").replace("$__range", shown)
+    filled = re.sub(r'"\$(job|namespace|model)"', '".*"', filled)
+    found = await prometheus.ask("query_range", query=filled, start=began, end=time.time(), step=1)
+    return [s for s in found["result"] if any(value != "NaN" for _, value in s["values"])]
 
 
 def _last(series: list[dict[str, Any]]) -> str:
     return ", ".join(f"{float(s['values'][-1][1]):.3g}" for s in series[:6]) + (" …" if len(series) > 6 else "")
 
 
-async def panels(prometheus: str, began: float, keep: Path | None) -> int:
+async def panels(prometheus: Prometheus, began: float, keep: Path | None) -> int:
     """A line a query; returns how many had nothing to show."""
     empty = 0
-    async with aiohttp.ClientSession() as session:
-        for panel in dashboard.panels():
-            if panel["type"] == "row":
-                print(f"\n{panel['title']}")
-            for target in panel.get("targets", ()):
-                series = await ask(session, prometheus, target["expr"], began)
-                empty += not series
-                label = panel["title"] + (f" ({target['legendFormat']})" if len(panel["targets"]) > 1 else "")
-                print(f"  {'ok   ' if series else 'EMPTY'} {label:58} {_last(series)}", flush=True)
-                if keep is not None:
-                    file = keep / f"{panel['id']:02}-{target['refId']}.json"
-                    kept = {"title": panel["title"], "legend": target["legendFormat"], "series": series}
-                    file.write_text(json.dumps(kept))
-        async with session.get(f"{prometheus}/api/v1/rules") as answer:
-            groups = (await answer.json())["data"]["groups"]
+    for panel in dashboard.panels():
+        if panel["type"] == "row":
+            print(f"\n{panel['title']}")
+        for target in panel.get("targets", ()):
+            series = await ask(prometheus, target["expr"], began)
+            empty += not series
+            label = panel["title"] + (f" ({target['legendFormat']})" if len(panel["targets"]) > 1 else "")
+            print(f"  {'ok   ' if series else 'EMPTY'} {label:58} {_last(series)}", flush=True)
+            if keep is not None:
+                file = keep / f"{panel['id']:02}-{target['refId']}.json"
+                kept = {"title": panel["title"], "legend": target["legendFormat"], "series": series}
+                file.write_text(json.dumps(kept))
+    groups = (await prometheus.ask("rules"))["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     broken = [rule["name"] for rule in rules if rule["health"] != "ok"]
     print(f"\n{len(rules)} alerts evaluated, {len(broken)} with errors {broken or ''}")
@@ -207,37 +174,26 @@ async def panels(prometheus: str, began: float, keep: Path | None) -> int:
 
 async def main() -> int:
     keep = Path(sys.argv[sys.argv.index("--keep") + 1]) if "--keep" in sys.argv else None
-    ports = {name: free_port() for name in ("proxy", "upstream", "prometheus")}
-    proxy, prometheus = (f"http://127.0.0.1:{ports[name]}" for name in ("proxy", "prometheus"))
+    port, upstream_port = free_port(), free_port()
+    url = f"http://127.0.0.1:{port}"
     valkey = Valkey()
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.callback(valkey.stop)
-        config = CONFIG.format(port=ports["proxy"], upstream=ports["upstream"], redis=valkey.address)
-        (work / "trimtab.toml").write_text(config)
-        rules = ROOT / "helm/files/alerts.yaml"
-        (work / "prometheus.yml").write_text(PROMETHEUS.format(port=ports["proxy"], rules=rules))
-        upstream = (sys.executable, ROOT / "tests/deploy/upstream.py", str(ports["upstream"]))
+        upstream = (sys.executable, ROOT / "tests/deploy/upstream.py", str(upstream_port))
         stack.enter_context(process(*upstream, log=work / "upstream.log"))
-        serve = (sys.executable, "-m", "trimtab", "serve", "--config", work / "trimtab.toml")
-        stack.enter_context(process(*serve, log=work / "proxy.log"))
-        stack.enter_context(
-            process(
-                path("prometheus"),
-                f"--config.file={work / 'prometheus.yml'}",
-                f"--storage.tsdb.path={work / 'data'}",
-                f"--web.listen-address=127.0.0.1:{ports['prometheus']}",
-                log=work / "prometheus.log",
-            )
-        )
-        await until_up(f"{proxy}/healthz/ready")
-        await until_up(f"{prometheus}/-/ready")
+        stack.enter_context(proxy(CONFIG.format(port=port, upstream=upstream_port, redis=valkey.address), work))
+        prometheus = Prometheus(work, RULES.read_text())
+        prometheus.scrape([port])
+        stack.enter_context(prometheus.running())
+        await until_up(f"{url}/healthz/ready")
+        await until_up(f"{prometheus.url}/-/ready")
         await asyncio.sleep(2)
         began = time.time()
-        load = Load(proxy, LOAD_S)
+        load = Load(url, LOAD_S)
         await load.run()
-        valkey.kill()  # the last thing to be seen: Redis goes, requests do not
-        await Load(proxy, 5).run()
+        valkey.kill()  # last of all Redis stops; requests do not
+        await Load(url, 5).run()
         await asyncio.sleep(2)
         lines = (work / "proxy.log").read_bytes().splitlines()
         print(f"answers by status: {load.answers}; log lines: {len(lines)}")
