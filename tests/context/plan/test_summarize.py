@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from tests.context.conversations import assistant, prose, system, tool_loop, user
 from tests.context.shaped import planned, tokens, walked
 from trimtab.context.edits import Segment
-from trimtab.context.plan.summarize import next_segment, summarize
+from trimtab.context.plan.state import State
+from trimtab.context.plan.summarize import _stride, compact, next_segment, summarize
 from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.structure import structure
+from trimtab.context.read.views import View
 
 LARGE = 10**6
 
@@ -93,3 +99,41 @@ def test_segments_of_units_one_by_one() -> None:
     state.compaction.passed = 1
     assert next_segment(state, 2) is None
     assert next_segment(state, 3) == Segment(1, 3)
+
+
+# -- the worked example of `compact` -----------------------------------------------------------------------------
+
+SIZES = (96, 100, 60, 40, 120, 40, 120, 40, 120, 40, 100, 40)
+ROLES = ("system", *("user", "assistant") * 5, "user")
+
+
+def example(keep_recent: int) -> State:
+    """The example, in which only segments before the newest `keep_recent` messages can be taken."""
+    shaping = ShapingSettings(target=0.5, segment_share=0.15, keep_recent=keep_recent)
+    views = [View(role, size) for role, size in zip(ROLES, SIZES, strict=True)]
+    held = Policy(shaping, compaction=True, summary_tokens=96)
+    state = State(structure([b""] * len(views), views), 0, held, 896, Memo())
+    state.advance(len(views))
+    state.set_target()
+    return state
+
+
+# how many of the newest messages are left alone: segments covered, size, whether enough was taken
+STEPS = {9: (0, 916, False), 7: (2, 796, False), 5: (3, 636, False), 2: (4, 476, True)}
+
+
+@pytest.mark.parametrize("keep_recent", STEPS)
+def test_the_steps_of_the_worked_example(keep_recent: int) -> None:
+    state = example(keep_recent)
+    assert state.size == 916
+    enough = compact(state)
+    assert (state.compaction.covered, state.size, enough) == STEPS[keep_recent]
+
+
+def test_what_the_worked_example_ends_with() -> None:
+    state = example(2)
+    compact(state)
+    assert state.compaction.segments == [Segment(1, 3), Segment(3, 5), Segment(5, 7), Segment(7, 9)]
+    assert sorted(state.edits) == [2, 3, 4, 5, 6, 7, 8]
+    assert state.compaction.gap_tokens == 100
+    assert _stride(state) == 350

@@ -5,7 +5,7 @@ A note stands in the gap.
 from __future__ import annotations
 
 from trimtab.context.plan.alternation import drop_kept_answers
-from trimtab.context.plan.frontier import Goal, advance, drop_unpinned, first_recent, goal, release_question
+from trimtab.context.plan.frontier import Goal, advance, drop_unpinned, first_recent, goal_of, release_question
 from trimtab.context.plan.state import State
 
 _OLDEST = "oldest part of the conversation"
@@ -33,19 +33,19 @@ def _drop_before(state: State, last: int, only: set[int] | None) -> None:
     """Advance to unit `last` at most: over a whole turn at once, or unit by unit where the whole turn would go far
     below the target (a sub-agent's conversation is one turn) or may not go as a whole. `only`: the units to keep
     instead of the pinned ones."""
-    aim, compaction = goal(state), state.compaction
-    if aim.reached(state):
+    goal, compaction = goal_of(state), state.compaction
+    if goal.reached(state):
         return
     pins = state.pins() if only is None else only
-    drop_unpinned(state, pins, aim)
-    while compaction.frontier < last and not aim.reached(state):
-        stop, whole = _rest_of_turn(state, last, aim)
-        while compaction.frontier < stop and (whole or not aim.reached(state)):
+    drop_unpinned(state, pins, goal)
+    while compaction.frontier < last and not goal.reached(state):
+        stop, whole = _rest_of_turn(state, last, goal)
+        while compaction.frontier < stop and (whole or not goal.reached(state)):
             advance(state, compaction.frontier + 1, pins, "dropped", _OLDEST)
     release_question(state, pins, "dropped")
 
 
-def _rest_of_turn(state: State, last: int, aim: Goal) -> tuple[int, bool]:
+def _rest_of_turn(state: State, last: int, goal: Goal) -> tuple[int, bool]:
     """Where the turn the frontier stands in ends, `last` at most, and whether it goes as a whole."""
     units = state.structure.units
     first = stop = state.compaction.frontier
@@ -54,5 +54,5 @@ def _rest_of_turn(state: State, last: int, aim: Goal) -> tuple[int, bool]:
         weight += state.unit_size(stop)
         stop += 1
     messages = units[stop - 1].stop - units[first].start
-    deep = state.size - weight < aim.least_tokens or state.message_count - messages < aim.least_messages
+    deep = state.size - weight < goal.least_tokens or state.message_count - messages < goal.least_messages
     return stop, stop < last and not deep

@@ -29,7 +29,7 @@ class Goal(msgspec.Struct, frozen=True):
         return state.size <= self.tokens and state.message_count <= self.messages
 
 
-def goal(state: State) -> Goal:
+def goal_of(state: State) -> Goal:
     """How far the frontier has to move at this boundary."""
     exceeded = [n for n in state.message_limits if state.message_count > n]
     messages = int(min(exceeded) * state.policy.shaping.target) if exceeded else state.message_count
