@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-
 import msgspec
 import pytest
 
 from tests.exchange.requests import inspected
 from tests.support.scripted import Script, json_reply, reply, sse_reply
-from trimtab.exchange.verdict import ERROR_LIMIT, WHOLE_LIMIT, readable
+from trimtab.exchange.verdict import ERROR_LIMIT, WHOLE_LIMIT
 
 pytestmark = pytest.mark.anyio
 
@@ -62,12 +60,3 @@ WAIT = (
 async def test_too_many_bytes_is_neither_too_many_tokens_nor_too_many_a_minute(script: Script, heavy: bool) -> None:
     async with inspected(script) as verdict:
         assert verdict.too_many_bytes is heavy
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "nonsense", "identity"])
-def test_what_cannot_be_decoded_is_not_read(encoding: str) -> None:
-    assert readable(b"plain", encoding, 100) in (b"", b"plain")
-
-
-def test_what_decodes_to_more_than_is_read_is_not_read() -> None:
-    assert readable(gzip.compress(b"x" * 1_000), "gzip", 10) == b""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import BodyTooLarge, InvalidRequest, TrimtabError
-from trimtab.wire.encoding import decode_body, decoder
+from trimtab.wire.encoding import decode_body, decode_or_empty, decoder
 
 LIMIT = 100_000
 TEXT = '{"error":{"message":"北京 is too long"}}'.encode() * 50
@@ -84,6 +84,13 @@ def test_an_unknown_encoding_has_no_decoder(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", [None, "gzip", "deflate", "br"])
 def test_an_empty_body_is_empty_in_every_encoding(encoding: str | None) -> None:
     assert decode_body(b"", encoding, LIMIT) == b""
+
+
+def test_what_cannot_be_decoded_reads_as_empty() -> None:
+    assert decode_or_empty(gzip.compress(TEXT), "gzip", LIMIT) == TEXT
+    assert decode_or_empty(gzip.compress(TEXT), "gzip", len(TEXT) - 1) == b""
+    assert decode_or_empty(TEXT, "gzip", LIMIT) == decode_or_empty(TEXT, "zstd", LIMIT) == b""
+    assert decode_or_empty(TEXT, "", 1) == decode_or_empty(TEXT, "identity", 1) == TEXT
 
 
 @given(st.sampled_from(["gzip", "deflate", "br"]), st.binary(max_size=200), st.integers(0, 300))

@@ -155,6 +155,7 @@ async def _upstream(client: Client, upstream: UpstreamSettings) -> Finding:
     import msgspec
 
     from trimtab.upstream.headers import to_upstream
+    from trimtab.upstream.own_calls import OwnCalls
 
     what = f"upstream {upstream.name}"
     quick = msgspec.structs.replace(
@@ -166,13 +167,11 @@ async def _upstream(client: Client, upstream: UpstreamSettings) -> Finding:
     headers = to_upstream([], upstream=upstream, content_length=0, identity=True)
     began = time.perf_counter()
     try:
-        answer = await client.send(quick, "GET", "/v1/models", b"", headers, b"")
-        async with answer:
-            body = await answer.read(_MOST_BYTES)
+        reply = await OwnCalls(client).ask(quick, "GET", "/v1/models", headers, b"", limit=_MOST_BYTES)
     except TrimtabError as error:
         return Finding("failed", what, error.message)
     took = f"{upstream.base_url}, {(time.perf_counter() - began) * 1e3:.0f} ms"
-    state, said = _judged(answer.status, body, upstream)
+    state, said = _judged(reply.status, reply.body, upstream)
     return Finding(state, what, f"{said} ({took})")
 
 

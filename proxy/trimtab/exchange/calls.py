@@ -18,13 +18,14 @@ from trimtab.exchange import models
 from trimtab.exchange.access import Access, credential
 from trimtab.exchange.incoming import Body, Incoming
 from trimtab.exchange.notes import Notes
-from trimtab.exchange.verdict import ERROR_LIMIT, Verdict, inspect, readable
+from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits.discovery import Fetch
 from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client
 from trimtab.upstream.families import output_field
 from trimtab.upstream.headers import to_upstream
+from trimtab.upstream.own_calls import OwnCalls
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.media import JSON_HEADER
@@ -43,6 +44,7 @@ class Calls:
         self, upstreams: Sequence[UpstreamSettings], client: Client, access: Access, keepalive_s: float = 0.0
     ) -> None:
         self._upstreams, self._client, self._access = upstreams, client, access
+        self._own_calls = OwnCalls(client)
         self.keepalive_s = keepalive_s  # seconds of silence a client is left with
         self._named = {upstream.name: upstream for upstream in upstreams}
 
@@ -164,19 +166,15 @@ class Calls:
     async def _ask(
         self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes
     ) -> bytes | None:
-        """The body of a 200, or None. Raises what the client raises."""
+        """The body of a 200, or None. Raises what `OwnCalls.ask` raises."""
         named = [JSON_HEADER] if body else []
         if credential and not self._access.guarded:
             # One with a scheme came as `authorization`, one without as either of the others.
             names = (b"authorization",) if b" " in credential else (b"api-key", b"x-api-key")
             named += [(name, credential) for name in names]
         headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True)
-        async with await self._client.send(upstream, method, path, b"", headers, body) as answer:
-            raw = await answer.read(_ANSWER_LIMIT)
-            if answer.status != 200:
-                return None
-            encoding = next((v.decode("latin-1") for k, v in answer.headers if k.lower() == b"content-encoding"), "")
-            return readable(raw, encoding, _ANSWER_LIMIT + ERROR_LIMIT)
+        reply = await self._own_calls.ask(upstream, method, path, headers, body, limit=_ANSWER_LIMIT)
+        return reply.body if reply.status == 200 else None
 
 
 def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:

@@ -18,13 +18,13 @@ from trimtab.exchange.notes import Notes
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.shape import Shaping
-from trimtab.exchange.verdict import STREAM_LIMIT, WHOLE_LIMIT, Verdict, decoded, readable
+from trimtab.exchange.verdict import STREAM_LIMIT, WHOLE_LIMIT, Verdict, decoded
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
 from trimtab.telemetry import Usage
 from trimtab.upstream.headers import to_client
 from trimtab.wire import problem, sse
-from trimtab.wire.encoding import decoder
+from trimtab.wire.encoding import decode_or_empty, decoder
 from trimtab.wire.usage import usage_of
 
 
@@ -85,7 +85,7 @@ class Relay:
         await self._start(content_length=len(told))
         await self._down.end(told)
         if good:
-            self._read_usage(readable(raw, verdict.encoding, WHOLE_LIMIT))
+            self._read_usage(decode_or_empty(raw, verdict.encoding, WHOLE_LIMIT))
 
     def _read_usage(self, body: bytes) -> None:
         usage = usage_of(body)

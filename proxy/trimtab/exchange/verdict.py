@@ -20,7 +20,7 @@ from trimtab.overflow.normalize import normalize
 from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.upstream.answer import Answer
 from trimtab.wire import sse
-from trimtab.wire.encoding import Decoder, decode_body, decoder
+from trimtab.wire.encoding import Decoder, decode_or_empty, decoder
 from trimtab.wire.media import EVENT_STREAM, JSON
 
 STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
@@ -47,7 +47,7 @@ class Verdict(msgspec.Struct, frozen=True):
         """Whether the request was refused with a 4xx whose body names one of these fields."""
         if not 400 <= self.answer.status < 500 or self.overflow is not None:
             return False
-        text = readable(self.body or b"", self.encoding, ERROR_LIMIT)
+        text = decode_or_empty(self.body or b"", self.encoding, ERROR_LIMIT)
         return any(field in text for field in fields)
 
 
@@ -71,12 +71,12 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
-    return Verdict(answer, classify(answer.status, readable(raw, encoding, WHOLE_LIMIT)), raw, encoding=encoding)
+    return Verdict(answer, classify(answer.status, decode_or_empty(raw, encoding, WHOLE_LIMIT)), raw, encoding=encoding)
 
 
 async def _inspect_error(answer: Answer, encoding: str) -> Verdict:
     raw = await answer.read(ERROR_LIMIT)
-    text = readable(raw, encoding, ERROR_LIMIT)
+    text = decode_or_empty(raw, encoding, ERROR_LIMIT)
     overflow = classify(answer.status, text) if text or not raw else None  # a body that cannot be read is not empty
     too_many_bytes = answer.status == 413 and overflow is None and not _asks_to_wait(text)
     body = raw if answer.complete else None
@@ -123,16 +123,8 @@ def _asks_to_wait(text: bytes) -> bool:
     return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
 
 
-def readable(raw: bytes, encoding: str, limit: int) -> bytes:
-    """The decoded bytes, at most `limit`; empty when they cannot be decoded: reading along must not fail an answer."""
-    try:
-        return (decode_body(raw, encoding, limit) or b"") if encoding else raw
-    except RequestError:
-        return b""
-
-
 def decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:
-    """One chunk of a stream, decoded; empty when it cannot be, as `readable`."""
+    """One chunk of a stream, decoded; empty when it cannot be, as `decode_or_empty`."""
     if unpacked is None:
         return chunk
     try:

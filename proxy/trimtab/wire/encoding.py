@@ -11,7 +11,7 @@ from typing import Protocol
 
 import brotli
 
-from trimtab.errors import BodyTooLarge, InvalidRequest
+from trimtab.errors import BodyTooLarge, InvalidRequest, RequestError
 
 
 class Decoder(Protocol):
@@ -52,6 +52,19 @@ def decode_body(body: bytes, content_encoding: str | None, limit: int) -> bytes 
     """
     found = decoder(content_encoding, limit)
     return None if found is None else found.feed(body) + found.flush()
+
+
+def decode_or_empty(body: bytes, content_encoding: str, limit: int) -> bytes:
+    """A whole body, decoded, at most `limit` bytes; empty when it cannot be decoded. For reading along: never raises.
+
+    A body without an encoding is returned as it is, whatever its size.
+    """
+    if content_encoding in ("", "identity"):
+        return body
+    try:
+        return decode_body(body, content_encoding, limit) or b""
+    except RequestError:
+        return b""
 
 
 class _Bounded:
