@@ -1,4 +1,4 @@
-"""The configuration file: what is read, and how what is wrong in it is said."""
+"""The configuration file: what is read, and the errors in it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNKNOWN = [
     ("[models.ok]\n[models.'gpt-4*']\ncontext = 5", '$.models."gpt-4*"', "context", "context_size"),
     ("[models.m]\nprices = { inputs = 1.0 }", '$.models."m".prices', "inputs", "input"),
     ("[profiles.x]\nhints = 'general'", '$.profiles."x"', "hints", "hint"),
-    ("[profiles.x.shaping]\ntraget = 0.5", '$.profiles."x".shaping: $', "traget", "target"),
+    ("[profiles.x.shaping]\ntraget = 0.5", '$.profiles."x".shaping', "traget", "target"),
 ]
 
 
@@ -46,12 +46,12 @@ UNKNOWN = [
 def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
     text: str, place: str, key: str, nearest: str
 ) -> None:
-    assert refused(text) == f"{place} has no key {key!r}. Nearest: {nearest}."
+    assert refused(text) == f"Unknown key {key!r} in {place}. Nearest: {nearest}."
 
 
-def test_a_key_like_no_other_is_answered_with_those_there_are() -> None:
+def test_a_key_like_no_other_is_answered_with_the_known_keys() -> None:
     said = refused("[server]\nzzz = 1")
-    assert said.startswith("$.server has no key 'zzz'. Nearest: ")
+    assert said.startswith("Unknown key 'zzz' in $.server. Nearest: ")
     assert "host" in said
     assert "port" in said
 
@@ -74,7 +74,7 @@ WRONG = [
     ("[redis]\ntimeout_ms = 5", "$.redis", "url"),
     ("[telemetry]\ntrace_share = 2", "$.telemetry.trace_share", "<= 1"),
     ("[profiles.x]\nhint = 'speed'", '$.profiles."x".hint', "speed"),
-    ("[profiles.x.shaping]\ntarget = 'half'", '$.profiles."x".shaping', "$.target"),
+    ("[profiles.x.shaping]\ntarget = 'half'", '$.profiles."x".shaping.target', "float"),
     ("[[upstreams]]\nname = 'a'", "$.upstreams[0]", "base_url"),
     ("[[upstreams]]\nname = 'a'\nbase_url = 'nope'", "$.upstreams[0]", "https://"),
     (UPSTREAM + "retries = 99", "$.upstreams[0]", "0 to 10"),
@@ -89,8 +89,8 @@ def test_a_wrong_value_is_refused_with_its_place_and_the_reason(text: str, place
     assert why in said
 
 
-def test_what_is_no_toml_is_said_to_be_none() -> None:
-    assert refused("[server").startswith("not TOML: ")
+def test_what_is_not_toml_is_refused() -> None:
+    assert refused("[server").startswith("Not valid TOML: ")
 
 
 def test_no_secret_is_quoted_in_what_is_refused() -> None:
@@ -106,7 +106,7 @@ def test_client_keys_are_digests_and_nothing_else(key: str) -> None:
 
 
 def test_two_upstreams_of_one_name_are_refused() -> None:
-    assert refused(UPSTREAM + UPSTREAM) == "two upstreams are named 'a': names must differ"
+    assert refused(UPSTREAM + UPSTREAM) == "Two upstreams are named 'a'. Give each its own name."
 
 
 # -- the environment ---------------------------------------------------------------------------------------------
@@ -137,7 +137,9 @@ def test_what_the_environment_holds_is_not_read_again() -> None:
     ],
 )
 def test_a_variable_that_is_not_set_is_named_with_its_place(text: str, place: str) -> None:
-    assert refused(text) == f"the environment has no NOT_SET, which {place} asks for: set it, or remove the line"
+    assert refused(text) == (
+        f"The environment variable NOT_SET is not set, but {place} uses it. Set it, or remove the line."
+    )
 
 
 # -- profiles, files, exposure -----------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     wrong, binary = tmp_path / "wrong.toml", tmp_path / "binary.toml"
     wrong.write_text("[server]\nport = 'x'")
     binary.write_bytes(b"\xff\xfe")
-    for path, said in ((wrong, "$.server.port"), (binary, "cannot be read"), (tmp_path / "no", "cannot be read")):
+    for path, said in ((wrong, "$.server.port"), (binary, "Cannot read"), (tmp_path / "no", "Cannot read")):
         with pytest.raises(ConfigError) as error:
             load(path)
         assert str(path) in error.value.message
@@ -190,7 +192,7 @@ GUARD = f'client_keys = ["{"ab" * 32}"]\n'
         (UPSTREAM + 'headers = { "X-Key" = "sk-secret" }\n', "0.0.0.0", "", True),
     ],
 )
-def test_keys_are_lent_to_no_one_who_can_reach_the_port(text: str, host: str, more: str, exposed: bool) -> None:
+def test_a_port_that_others_reach_needs_client_keys(text: str, host: str, more: str, exposed: bool) -> None:
     settings = parse(f'{text}[server]\nhost = "{host}"\n{more}', {})
     if not exposed:
         check_exposure(settings)

@@ -1,7 +1,7 @@
-"""The configuration file as one frozen value. Each part declares its own table; this only puts them together.
+"""The configuration file as one frozen value. Each part declares its own table; this module assembles them.
 
-A file is TOML. `${NAME}` in a string reads the environment. An unknown key, a wrong type or a missing variable is
-refused with its place and the nearest right name, before anything listens.
+The file is TOML. `${NAME}` in a string is replaced from the environment. An unknown key, a wrong type or a missing
+variable stops the start, with its place and the nearest known name.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
-    max_body_mb: Count = 64  # vision requests are large; megabytes, also after decompression
-    max_in_flight_mb: Count = 512  # bodies held at once; beyond: 503 with retry-after
-    max_in_flight: Count = 2_000  # requests at once; beyond: 503 with retry-after
-    client_keys: tuple[str, ...] = ()  # sha256, in hex, of the keys clients must send
-    grace_s: Seconds = 30.0  # what open streams get to finish after SIGTERM
+    max_body_mb: Count = 64  # megabytes of one body, also after decompression; vision requests are large
+    max_in_flight_mb: Count = 512  # megabytes of all bodies in flight; above it: 503 with retry-after
+    max_in_flight: Count = 2_000  # requests in flight; above it: 503 with retry-after
+    client_keys: tuple[str, ...] = ()  # SHA-256, in hex, of the keys that clients must send
+    grace_s: Seconds = 30.0  # how long open streams may take to finish after SIGTERM
     drain_s: Seconds = 2.0  # how long readiness fails before the server stops listening
-    keepalive_s: Seconds = 15.0  # SSE comments to a client that waits; 0: none
+    keepalive_s: Seconds = 15.0  # between SSE comments to a client that waits; 0 sends none
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole file."""
+    """The whole configuration."""
 
     server: ServerSettings = ServerSettings()
     upstreams: tuple[UpstreamSettings, ...] = ()
@@ -59,18 +59,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def all_profiles(self) -> dict[str, ProfileSettings]:
-        """The built-in profiles, those of the file in their place or beside them."""
+        """The built-in profiles and those of the file, which replace built-in ones of the same name."""
         return {**PROFILES, **self.profiles}
 
 
 def load(path: str | Path | None, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read a configuration file; no path gives the defaults. Raises ConfigError."""
+    """Read a configuration file; without a path, the defaults. Raises ConfigError."""
     if path is None:
         return Settings()
     try:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise ConfigError(f"Cannot read {path}: {error}") from error
     try:
         return parse(text, environment)
     except ConfigError as error:
@@ -82,7 +82,7 @@ def parse(text: str, environment: Mapping[str, str] = os.environ) -> Settings:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not TOML: {error}") from error
+        raise ConfigError(f"Not valid TOML: {error}.") from error
     tables = _expanded(tables, environment, "$")
     try:
         settings = msgspec.convert(tables, Settings)
@@ -93,13 +93,14 @@ def parse(text: str, environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse to lend the operator's upstream keys to whoever can reach the port. Raises ConfigError."""
+    """Refuse a server through which anyone on the network could use the upstreams' keys. Raises ConfigError."""
     keys = [u.name for u in settings.upstreams if u.api_key or u.headers]
     server = settings.server
     if keys and not server.client_keys and server.host not in _LOOPBACK:
         raise ConfigError(
-            f"The server would listen on {server.host} and send the key of {', '.join(keys)} for anyone who asks. "
-            "Set `client_keys` in [server] (sha256 of each key clients must send), or host = '127.0.0.1'."
+            f"The server would listen on {server.host}, and anyone who reaches it could use the key of upstream "
+            f"{', '.join(keys)}. Set client_keys in [server] (the SHA-256 of each key that clients must send), or "
+            "host = '127.0.0.1'."
         )
 
 
@@ -115,25 +116,27 @@ def _substituted(text: str, environment: Mapping[str, str], place: str) -> str:
     def found(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in environment:
-            raise ConfigError(f"the environment has no {name}, which {place} asks for: set it, or remove the line")
+            raise ConfigError(
+                f"The environment variable {name} is not set, but {place} uses it. Set it, or remove the line."
+            )
         return environment[name]
 
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", found, text)
 
 
 def _explained(problem: str, kind: Any) -> str:
-    """msgspec's sentence about a value of `kind`, with the nearest right name where a key is unknown."""
+    """msgspec's message about a value of `kind`; for an unknown key, its place and the nearest known name."""
     match = re.match(r"Object contains unknown field `([^`]*)`(?: - at `(.*)`)?", problem)
     if not match:
         return problem
     key, place = match.group(1), match.group(2) or "$"
     names = _names_at(place, kind)
     near = get_close_matches(key, names, n=1) or sorted(names)[:12]
-    return f"{place} has no key {key!r}. Nearest: {', '.join(near)}."
+    return f"Unknown key {key!r} in {place}. Nearest: {', '.join(near)}."
 
 
 def _names_at(place: str, kind: Any) -> list[str]:
-    """The keys a table may have, found by walking the types along the place."""
+    """The keys of the table at `place`, found by walking the types."""
     for step in re.findall(r"\.(\w+)|\[", place):
         if step and hasattr(kind, "__struct_fields__"):
             kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(step, kind)
@@ -144,7 +147,7 @@ def _names_at(place: str, kind: Any) -> list[str]:
 
 
 def _located(problem: str, tables: Mapping[str, Any]) -> str:
-    """The sentence with the name of the entry where msgspec only says that it is one of them."""
+    """The message with the name of the entry, where msgspec only writes `[...]`."""
     match = re.search(r"\$\.(models|profiles)\[\.\.\.\]", problem)
     if not match:
         return problem
@@ -160,13 +163,15 @@ def _located(problem: str, tables: Mapping[str, Any]) -> str:
 def _checked(settings: Settings) -> None:
     names = [u.name for u in settings.upstreams]
     if twice := {n for n in names if names.count(n) > 1}:
-        raise ConfigError(f"two upstreams are named {sorted(twice)[0]!r}: names must differ")
+        raise ConfigError(f"Two upstreams are named {sorted(twice)[0]!r}. Give each its own name.")
     for key in settings.server.client_keys:
         if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
-            raise ConfigError("client_keys holds something that is not a sha256 in hex: printf %s KEY | sha256sum")
+            raise ConfigError(
+                "client_keys in [server] must hold SHA-256 digests in hex. Make one with: printf %s KEY | sha256sum"
+            )
     for name, profile in settings.profiles.items():
         try:
             profile.shaped(settings.shaping)
         except msgspec.ValidationError as error:
-            explained = _explained(str(error), ShapingSettings)
-            raise ConfigError(f'$.profiles."{name}".shaping: {explained}') from error
+            table = f'$.profiles."{name}".shaping'
+            raise ConfigError(_explained(str(error), ShapingSettings).replace("$", table, 1)) from error

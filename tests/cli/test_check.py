@@ -32,8 +32,8 @@ def line(done: Result, what: str) -> str:
     ("script", "key", "state", "said"),
     [
         (LIST, None, "ok", "2 models"),
-        (reply(401), None, "ok", "clients have to send theirs"),
-        (reply(401), "sk-wrong", "failed", "refuses the configured key"),
+        (reply(401), None, "ok", "clients must send theirs"),
+        (reply(401), "sk-wrong", "failed", "rejects the configured key"),
         (reply(404), None, "note", "base_url may lack its /v1"),
         (reply(500), None, "failed", "answers 500"),
         (reply(200, b"<html>"), None, "note", "OpenAI-compatible"),
@@ -63,7 +63,7 @@ async def test_no_configuration_is_needed() -> None:
     async with ScriptedUpstream(LIST) as upstream:
         done = await anyio.to_thread.run_sync(lambda: shell("check", "--upstream", upstream.base_url))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "embedded defaults" in done.stdout
+    assert "built-in defaults" in done.stdout
 
 
 async def test_an_upstream_that_is_down_fails() -> None:
@@ -76,7 +76,7 @@ async def test_an_upstream_that_is_down_fails() -> None:
     ("text", "what", "said"),
     [
         ("[shaping]\ntargt = 0.5\n", "configuration", "Nearest: target"),
-        ("", "configuration", "no upstream"),
+        ("", "configuration", "No upstream"),
         (
             "[[upstreams]]\nname = 'a'\nbase_url = 'http://127.0.0.1:9/v1'\napi_key = 'k'\n"
             "[server]\nhost = '0.0.0.0'\n",
@@ -114,15 +114,15 @@ async def test_an_upstream_behind_one_that_takes_everything_is_noted(tmp_path: P
         )
         done = await check("--config", str(config))
     assert done.exit_code == 0
-    assert "never gets a request: a stands before it" in done.output
+    assert "never gets a request, because a comes first" in done.output
 
 
 @pytest.mark.parametrize(
     ("user", "state", "said"),
     [
         ("house:secret-word@", "ok", "answers"),
-        ("reader:secret-word@", "failed", "takes writes"),
-        ("house:another@", "failed", "would run with an in-process store"),
+        ("reader:secret-word@", "failed", "accepts writes"),
+        ("house:another@", "failed", "uses a store in its own process"),
     ],
     ids=["may write", "may only ping", "wrong password"],
 )
@@ -138,7 +138,7 @@ async def test_redis_is_asked_to_answer_and_to_store(
 
 @pytest.mark.parametrize(
     ("url", "said"),
-    [("redis://127.0.0.1:9/0", "does it run"), ("mysql://127.0.0.1/0", "redis://")],
+    [("redis://127.0.0.1:9/0", "check that it runs"), ("mysql://127.0.0.1/0", "redis://")],
     ids=["nobody there", "no redis address"],
 )
 async def test_redis_that_cannot_be_had(tmp_path: Path, url: str, said: str) -> None:

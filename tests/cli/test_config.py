@@ -34,7 +34,7 @@ def test_it_takes_the_place_of_those_in_the_file_and_leaves_the_rest(config: str
 
 @pytest.mark.parametrize(
     ("upstream", "said"),
-    [("nonsense", "--upstream: base_url must begin with http"), (None, "no upstream: pass --upstream")],
+    [("nonsense", "--upstream: base_url must begin with http"), (None, "No upstream is configured. Pass --upstream")],
 )
 def test_without_a_usable_one_it_says_what_to_pass(upstream: str | None, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -27,9 +27,9 @@ def test_help_lists_every_command() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("serve",), 2, "no upstream: pass --upstream"),
-        (("serve", "--config", "/nowhere.toml"), 2, "/nowhere.toml cannot be read"),
-        (("plan", "/nowhere.json"), 2, "FILE cannot be read"),
+        (("serve",), 2, "No upstream is configured. Pass --upstream"),
+        (("serve", "--config", "/nowhere.toml"), 2, "Cannot read /nowhere.toml"),
+        (("plan", "/nowhere.json"), 2, "Cannot read FILE"),
         (("nonsense",), 2, "No such command"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`trimtab models`: figures with their source, and a table that can be made anew."""
+"""`trimtab models`: figures with their source; what is unknown is not shown, and a guess is called one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from tests.cli.commands import run, shell
-from tests.support.scripted import ScriptedUpstream, json_reply, reply
-from trimtab.limits import Table
-
-LITELLM = {
-    "gpt-9": {"mode": "chat", "max_input_tokens": 500_000, "max_output_tokens": 32_000, "input_cost_per_token": 2e-6},
-    "picture-1": {"mode": "image_generation"},
-}
+from tests.cli.commands import run
+from trimtab.cli.models import show_configured, show_entries, show_model
+from trimtab.limits import DEFAULT, Limit, Prices, Table
+from trimtab.settings import parse
 
 
-def told(*arguments: str) -> Any:
+def asked(*arguments: str) -> Any:
     done = run("models", *arguments, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
@@ -39,7 +36,7 @@ def config(tmp_path: Path) -> Path:
     [("gpt-4o", 128_000, "bundled"), ("openai/gpt-4o-2024-08-06", 128_000, "bundled"), ("no-such", 128_000, "default")],
 )
 def test_a_model_comes_with_its_window_and_source(name: str, size: int, source: str) -> None:
-    found = told(name)
+    found = asked(name)
     assert (found["context_size"], found["source"]) == (size, source)
     said = run("models", name).output
     assert f"{size:,} tokens" in said
@@ -55,17 +52,17 @@ def test_without_a_name_the_configuration_and_the_table_are_shown(tmp_path: Path
     path = tmp_path / "trimtab.toml"
     path.write_text("[models.'house-*']\ncontext_size = 64000\nbudget = 20000\nprices = { input = 3.0 }\n")
     said = run("models", "--config", str(path)).output
-    for word in ("house-*", "64,000", "20,000", "$3", "models of 20", "ships with trimtab"):
+    for word in ("house-*", "64,000", "20,000", "$3", "models of 20", "the table in the package"):
         assert word in said
-    found = told("--config", str(path))
+    found = asked("--config", str(path))
     assert found["models"]["house-*"]["budget"] == 20_000
     assert found["table"]["models"] > 1000
-    assert told("house-7b", "--config", str(path))["usable"] == 20_000
+    assert asked("house-7b", "--config", str(path))["usable"] == 20_000
 
 
 @pytest.mark.parametrize("glob", ["gpt-4o*", "GPT-4O", "gpt-4o-mini"])
 def test_search_finds_by_glob_or_by_part_of_the_name(glob: str) -> None:
-    names = [entry["name"] for entry in told("--search", glob)]
+    names = [entry["name"] for entry in asked("--search", glob)]
     assert "gpt-4o-mini" in names
     assert all("gpt-4o" in name.lower() for name in names)
 
@@ -73,51 +70,67 @@ def test_search_finds_by_glob_or_by_part_of_the_name(glob: str) -> None:
 def test_search_that_finds_nothing_fails_and_says_how_to() -> None:
     done = run("models", "--search", "zzz*")
     assert done.exit_code == 1
-    assert "no model of the table matches" in done.output
+    assert "No model in the table matches" in done.output
 
 
-def test_refresh_from_a_file_writes_the_table_the_configuration_names(tmp_path: Path, config: Path) -> None:
-    (tmp_path / "litellm.json").write_text(json.dumps(LITELLM))
-    done = run("models", "--refresh", str(tmp_path / "litellm.json"), "--config", str(config))
-    assert done.exit_code == 0, done.output
-    assert "1 models written" in done.output
-    found = Table.load(tmp_path / "table.json").find("gpt-9")
-    assert found is not None
-    assert found.entry.context_size == 500_000
-    assert told("gpt-9", "--config", str(config))["context_size"] == 500_000
-
-
-def test_refresh_without_a_configured_place_goes_to_the_users_folder(tmp_path: Path) -> None:
-    (tmp_path / "litellm.json").write_text(json.dumps(LITELLM))
-    done = shell("models", "--refresh", str(tmp_path / "litellm.json"), HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    written = next(path for path in tmp_path.rglob("model_limits.json"))
-    assert f"table = '{written}'" in done.stdout
-
-
-@pytest.mark.anyio
-async def test_refresh_from_a_url(tmp_path: Path, config: Path) -> None:
-    import anyio
-
-    async with ScriptedUpstream(json_reply(LITELLM), reply(404)) as site:
-        arguments = ("models", "--refresh", f"{site.origin}/models.json", "--config", str(config))
-        done = await anyio.to_thread.run_sync(lambda: shell(*arguments, NO_PROXY="127.0.0.1"))
-        assert done.returncode == 0, done.stderr
-        again = await anyio.to_thread.run_sync(lambda: shell(*arguments, NO_PROXY="127.0.0.1"))
-    assert again.returncode == 1
-    assert "cannot be fetched" in again.stderr
-    assert Table.load(tmp_path / "table.json").origin.models == 1, "a failed refresh leaves the table alone"
-
-
-@pytest.mark.parametrize(("text", "said"), [("{}", "no model"), ("nonsense", "not a model table")])
-def test_refresh_from_something_else_changes_nothing(tmp_path: Path, config: Path, text: str, said: str) -> None:
-    (tmp_path / "other.json").write_text(text)
-    done = run("models", "--refresh", str(tmp_path / "other.json"), "--config", str(config))
-    assert done.exit_code == 1
-    assert said in done.output
-    assert not (tmp_path / "table.json").exists()
-
-
-def test_a_configured_table_that_is_missing_is_said_with_what_to_do(config: Path) -> None:
+def test_a_configured_table_that_is_missing_says_what_to_do(config: Path) -> None:
     done = run("models", "gpt-4o", "--config", str(config))
     assert "trimtab models --refresh" in str(done.exception)
+
+
+FULL = Limit(
+    context_size=128_000,
+    max_output_tokens=16_384,
+    max_input_tokens=120_000,
+    budget=100_000,
+    source="configured",
+    detail='models."m"',
+    prices=Prices(input=2.5, output=10.0, cache_read=0.125),
+)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_one_model_with_all_there_is_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    show_model("m", FULL, as_json=False)
+    said = shown(capsys)
+    assert "context window 128,000 tokens" in said
+    assert "largest input 120,000 tokens" in said
+    assert "operator's budget 100,000 tokens" in said
+    assert "usable for input 100,000 tokens" in said
+    assert "input $2.5, output $10, cached $0.125 per million tokens" in said
+    assert 'source configured: models."m"' in said
+    assert "guess" not in said
+
+
+def test_one_nobody_knows_is_a_guess_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    show_model("\x1b[31mwho", DEFAULT, as_json=False)
+    said = capsys.readouterr().out
+    assert "A guess" in said
+    assert "prices" not in said
+    assert "\x1b" not in said
+
+
+def test_as_json_it_is_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+    show_model("m", FULL, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["model"], found["usable"], found["prices"]["output"]) == ("m", 100_000, 10.0)
+
+
+@pytest.mark.parametrize("toml", ["", "[models.'a*']\ncontext_size = 5000\nprices = { output = 1.0 }\n"])
+def test_what_is_configured_stands_above_the_tables_origin(toml: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table.load(None)
+    show_configured(parse(toml, {}), table, as_json=False)
+    said = shown(capsys)
+    assert ("a* 5,000 output $1 per million tokens" in said) is bool(toml)
+    assert ("No model is configured" in said) is not bool(toml)
+    assert f"{table.origin.models:,} models of {table.origin.date}" in said
+
+
+def test_a_search_that_finds_nothing_says_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(click.ClickException, match=r"--search '\*part\*of\*name\*'"):
+        show_entries([], "zzz*", as_json=False)
+    show_entries([], "zzz*", as_json=True)
+    assert json.loads(capsys.readouterr().out) == []

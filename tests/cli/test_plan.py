@@ -1,4 +1,4 @@
-"""`trimtab plan`: the same answer as the server's, from whatever a file holds."""
+"""`trimtab plan`: the same answer as the server's, for every form of a file."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (b"not json", "not valid JSON"),
-        (b'{"input": "hello"}', "holds no request"),
-        (b"\x1f\x8bbroken", "gzipped and broken"),
+        (b'{"input": "hello"}', "FILE must hold a request"),
+        (b"\x1f\x8bbroken", "Cannot unzip FILE"),
         (b"", "not valid JSON"),
     ],
 )
@@ -113,12 +113,12 @@ def test_the_picture_says_what_happens_to_which_kind() -> None:
     assert "a line of a log" not in said, "the text of the conversation is not shown"
 
 
-def test_a_conversation_that_fits_is_said_to_stay_as_it_is() -> None:
+def test_a_conversation_that_fits_is_sent_as_received() -> None:
     said = run("plan", "-", "--model", "gpt-4o", stdin=json.dumps(history(1)).encode()).output
-    assert "very bytes received" in said
+    assert "exactly as received" in said
 
 
-def test_one_that_cannot_fit_is_said_to_be_refused() -> None:
+def test_one_that_cannot_fit_would_be_refused() -> None:
     body = json.dumps([{"role": "user", "content": LONG * 5}]).encode()
     said = run("plan", "-", "--context-size", "8000", stdin=body).output
     assert "Would be refused" in said

@@ -1,4 +1,4 @@
-"""The commands."""
+"""The commands of the program `trimtab`; `main` is its entry point."""
 
 from trimtab.cli.main import main
 

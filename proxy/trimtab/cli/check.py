@@ -1,7 +1,7 @@
-"""`trimtab check`: is the configuration right, and does everything it names answer?
+"""`trimtab check`: is the configuration valid, and does everything it names answer?
 
-Every line is one finding with what to do about it; the exit code is 1 when one failed. Upstreams are called
-with the client of the server, so that a certificate or a proxy in between shows here as it would there.
+Each line is one finding, with what to do about it; the exit code is 1 when one failed. Upstreams are called with the
+server's own client, so that a bad certificate or a proxy in between fails here as it would there.
 """
 
 from __future__ import annotations
@@ -24,140 +24,141 @@ if TYPE_CHECKING:
 
 _CONNECT_S, _READ_S = 5.0, 10.0
 _PROBE_KEY = "trimtab:check"
-_MOST_BYTES = 8 << 20  # of a model list; the longest known has a megabyte
+_MOST_BYTES = 8 << 20  # of a listing of models; the longest known one has a megabyte
+
+
+State = Literal["ok", "note", "failed"]
 
 
 class Finding(NamedTuple):
-    """One line. `note` is worth reading and fails nothing."""
+    """One line of the output. A `note` is worth reading, but not a failure."""
 
-    state: Literal["ok", "note", "failed"]
-    what: str
-    said: str
+    state: State
+    subject: str
+    text: str
 
 
 @click.command()
 @config_options
 def check(config: str | None, upstream: str | None) -> None:
-    """Check the configuration, and that upstreams and Redis answer.
+    """Check the configuration, and that the upstreams and Redis answer.
 
     \b
       trimtab check --upstream http://localhost:11434/v1
       trimtab check --config trimtab.toml && trimtab serve --config trimtab.toml
 
-    Every line says ok, note or failed, and what to do. The exit code is 1 when something failed. Nothing is
-    generated: upstreams are asked for GET /models only.
+    Each line begins with ok, note or failed, and says what to do. The exit code is 1 when something failed. No model is
+    run: the only request to an upstream is GET /models.
     """
     failed = asyncio.run(_run(config, upstream))
     click.get_current_context().exit(1 if failed else 0)
 
 
 async def _run(config: str | None, upstream: str | None) -> int:
-    """Print findings as they come; the number of failed ones."""
+    """Print each finding as soon as it is known, and return how many failed."""
     try:
         settings = settings_of(config, upstream)
     except ConfigError as error:
         _print(Finding("failed", "configuration", error.message))
         return 1
     failed = 0
-    for finding in _configured(settings, config):
+    for finding in _check_settings(settings, config):
         failed += _print(finding)
-    async for finding in _answering(settings):
+    async for finding in _check_servers(settings):
         failed += _print(finding)
     return failed
 
 
 def _print(finding: Finding) -> bool:
     colour = {"ok": "green", "note": "yellow", "failed": "red"}[finding.state]
-    click.echo(f"{click.style(f'{finding.state:<6}', fg=colour)}  {finding.what}: {finding.said}")
+    click.echo(f"{click.style(f'{finding.state:<6}', fg=colour)}  {finding.subject}: {finding.text}")
     return finding.state == "failed"
 
 
-def _configured(settings: Settings, config: str | None) -> Iterator[Finding]:
-    """What can be judged without asking anyone."""
+def _check_settings(settings: Settings, config: str | None) -> Iterator[Finding]:
+    """What can be checked without a request."""
     from trimtab.settings import check_exposure
 
-    read = f"{config} is understood" if config else "no file, embedded defaults"
-    yield Finding("ok", "configuration", read)
+    yield Finding("ok", "configuration", f"{config} is valid" if config else "no file, built-in defaults")
     try:
         check_exposure(settings)
-        yield Finding("ok", "exposure", _exposed(settings))
+        yield Finding("ok", "exposure", _exposure(settings))
     except ConfigError as error:
         yield Finding("failed", "exposure", error.message)
-    yield _table(settings)
-    yield from _shadowed(settings.upstreams)
-    yield from _summaries(settings)
+    yield _check_table(settings)
+    yield from _check_order(settings.upstreams)
+    yield _check_summaries(settings)
 
 
-def _exposed(settings: Settings) -> str:
+def _exposure(settings: Settings) -> str:
     server = settings.server
-    who = f"{len(server.client_keys)} client keys" if server.client_keys else "clients bring their own key"
+    keys = f"accepts {len(server.client_keys)} client keys" if server.client_keys else "clients send their own key"
     if any(u.api_key or u.headers for u in settings.upstreams) and not server.client_keys:
-        who = "upstream keys are lent to this machine only"
-    return f"listens on {server.host}:{server.port}, {who}"
+        keys = "the upstreams' keys can be used from this machine only"
+    return f"listens on {server.host}:{server.port}, {keys}"
 
 
-def _table(settings: Settings) -> Finding:
+def _check_table(settings: Settings) -> Finding:
     from trimtab.limits import Table, from_environment
 
     try:
         from_environment(os.environ)
         origin = Table.load(settings.limits.table).origin
     except (OSError, ValueError) as error:
-        again = "make it anew with trimtab models --refresh FILE, or take `table` out of [limits]"
-        return Finding("failed", "model table", f"{settings.limits.table or 'the shipped one'}: {error}; {again}")
+        table = settings.limits.table or "the table in the package"
+        todo = "Make a new one with trimtab models --refresh FILE, or remove `table` from [limits]."
+        return Finding("failed", "model table", f"cannot read {table} ({error}). {todo}")
     except ConfigError as error:
         return Finding("failed", "environment", error.message)
     return Finding("ok", "model table", f"{origin.models:,} models of {origin.date}")
 
 
-def _shadowed(upstreams: tuple[UpstreamSettings, ...]) -> Iterator[Finding]:
-    """Upstreams that never get a request, because an earlier one takes every model."""
+def _check_order(upstreams: tuple[UpstreamSettings, ...]) -> Iterator[Finding]:
+    """A note for each upstream that never gets a request, because an earlier one takes every model."""
     greedy = next((u for u in upstreams if "*" in u.models), None)
     if greedy is None:
         return
     for later in upstreams[upstreams.index(greedy) + 1 :]:
-        said = f"never gets a request: {greedy.name} stands before it and takes every model; put it first"
-        yield Finding("note", f"upstream {later.name}", said)
+        text = f"never gets a request, because {greedy.name} comes first and takes every model. Put {later.name} first."
+        yield Finding("note", f"upstream {later.name}", text)
 
 
-def _summaries(settings: Settings) -> Iterator[Finding]:
+def _check_summaries(settings: Settings) -> Finding:
     from trimtab.upstream.routing import route
 
     compaction = settings.compaction
     if compaction is None:
-        yield Finding("ok", "summaries", "off: the oldest turns are dropped ([compaction] turns them on)")
-        return
+        return Finding("ok", "summaries", "off, the oldest turns are dropped; [compaction] turns them on")
     if compaction.model == "same":
-        yield Finding("ok", "summaries", "by the model of each request")
-        return
+        return Finding("ok", "summaries", "written by the model of each request")
     try:
         to = route(compaction.model, settings.upstreams)
-        yield Finding("ok", "summaries", f"by {compaction.model} at {to.name}")
     except TrimtabError as error:
-        yield Finding("failed", "summaries", f"[compaction] model: {error.message}")
+        return Finding("failed", "summaries", f"[compaction] model: {error.message}")
+    return Finding("ok", "summaries", f"written by {compaction.model} at {to.name}")
 
 
-async def _answering(settings: Settings) -> AsyncIterator[Finding]:
-    """What has to be asked."""
+async def _check_servers(settings: Settings) -> AsyncIterator[Finding]:
+    """What needs a request: every upstream, and Redis."""
     from trimtab.upstream.client import Client
 
     client = Client()
     try:
         for upstream in settings.upstreams:
-            yield await _upstream(client, upstream)
+            yield await _check_upstream(client, upstream)
     finally:
         await client.aclose()
     if settings.redis is not None:
-        yield await _redis(settings)
+        yield await _check_redis(settings)
 
 
-async def _upstream(client: Client, upstream: UpstreamSettings) -> Finding:
+async def _check_upstream(client: Client, upstream: UpstreamSettings) -> Finding:
     import msgspec
 
     from trimtab.upstream.headers import to_upstream
     from trimtab.upstream.own_calls import OwnCalls
 
-    what = f"upstream {upstream.name}"
+    subject = f"upstream {upstream.name}"
     quick = msgspec.structs.replace(
         upstream,
         retries=0,
@@ -169,30 +170,30 @@ async def _upstream(client: Client, upstream: UpstreamSettings) -> Finding:
     try:
         reply = await OwnCalls(client).ask(quick, "GET", "/v1/models", headers, b"", limit=_MOST_BYTES)
     except TrimtabError as error:
-        return Finding("failed", what, error.message)
+        return Finding("failed", subject, error.message)
     took = f"{upstream.base_url}, {(time.perf_counter() - began) * 1e3:.0f} ms"
-    state, said = _judged(reply.status, reply.body, upstream)
-    return Finding(state, what, f"{said} ({took})")
+    state, text = _judge(reply.status, reply.body, upstream)
+    return Finding(state, subject, f"{text} ({took})")
 
 
-def _judged(status: int, body: bytes, upstream: UpstreamSettings) -> tuple[Literal["ok", "note", "failed"], str]:
+def _judge(status: int, body: bytes, upstream: UpstreamSettings) -> tuple[State, str]:
     """What the answer to GET /models says about an upstream."""
     if status in (401, 403):
         if upstream.api_key is None and not upstream.headers:
-            return "ok", f"answers, and wants a key ({status}): clients have to send theirs"
-        return "failed", f"refuses the configured key ({status}): check api_key and headers"
+            return "ok", f"answers {status} without a key: clients must send theirs"
+        return "failed", f"rejects the configured key with {status}: check api_key and headers"
     if status == 404:
-        return "note", "answers, and has no /models (404): if chats fail too, base_url may lack its /v1"
+        return "note", "answers 404 to GET /models: if chat requests fail too, base_url may lack its /v1"
     if status >= 400:
-        return "failed", f"answers {status} to GET /models: check base_url, and the upstream's own log"
-    number = _listed(body)
+        return "failed", f"answers {status} to GET /models: check base_url and the upstream's log"
+    number = _models_in(body)
     if number is None:
-        return "note", f"answers {status}, but with no list of models: is base_url an OpenAI-compatible API?"
+        return "note", f"answers {status} without a list of models: check that base_url is an OpenAI-compatible API"
     return "ok", f"answers, {number} models" if number != 1 else "answers, 1 model"
 
 
-def _listed(body: bytes) -> int | None:
-    """How many models are listed, or None when it is no list."""
+def _models_in(body: bytes) -> int | None:
+    """How many models a listing has, or None when `body` is not a listing."""
     import msgspec
 
     try:
@@ -202,16 +203,17 @@ def _listed(body: bytes) -> int | None:
         return None
 
 
+# By the word that the store reports for a failed call.
 _CAUSES = {
-    "timeout": "no answer in time: is the address right, does a firewall drop it, is timeout_ms too short?",
-    "connection": "no connection: does it run, are host, port and TLS (rediss://) right?",
-    "refused": "it answers with an error: check user and password, that it takes writes, and is 6.2 or newer",
-    "protocol": "what answers there does not speak Redis",
-    "cluster": "no cluster answers there: use redis:// for a single server",
+    "timeout": "did not answer in time: check the address, firewalls, and timeout_ms",
+    "connection": "cannot be reached: check that it runs, its host, port and TLS (rediss://), and user and password",
+    "refused": "answered with an error: check user and password, that it accepts writes, and that it is 6.2 or newer",
+    "protocol": "does not speak the Redis protocol: check host and port",
+    "cluster": "is not a cluster: use redis:// for a single server",
 }
 
 
-async def _redis(settings: Settings) -> Finding:
+async def _check_redis(settings: Settings) -> Finding:
     from trimtab.store.settings import open_store
     from trimtab.summaries.settings import CompactionSettings
 
@@ -223,12 +225,12 @@ async def _redis(settings: Settings) -> Finding:
     began = time.perf_counter()
     try:
         shared = await store.ping()
-        if shared:  # reading and writing need rights and a version that a ping does not
+        if shared:  # reading and writing need rights and a version that a ping does not need
             await store.set(_PROBE_KEY, b"1", 1.0)
             await store.get(_PROBE_KEY, 1.0)
     finally:
         await store.aclose()
     if shared and not causes:
         return Finding("ok", "redis", f"answers ({(time.perf_counter() - began) * 1e3:.0f} ms)")
-    fallback = "trimtab would run with an in-process store"
-    return Finding("failed", "redis", f"{_CAUSES.get(causes[-1] if causes else '', 'no answer')}; {fallback}")
+    cause = _CAUSES.get(causes[-1] if causes else "", "did not answer")
+    return Finding("failed", "redis", f"{cause}. Without Redis, trimtab uses a store in its own process.")

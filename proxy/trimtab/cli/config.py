@@ -1,6 +1,6 @@
-"""The settings a command runs with: a file, `--upstream`, or both.
+"""The settings a command runs with: from a file, from `--upstream`, or from both.
 
-Nothing heavy is imported until a command runs, so that `--help` is instant.
+Heavy modules are imported when a command runs, so that `--help` is instant.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--config` and `--upstream`, shared by all commands that read the configuration."""
+    """The options `--config` and `--upstream`, for every command that reads the configuration."""
     upstream = click.option(
         "--upstream",
         metavar="URL",
-        help="Base URL of the upstream, e.g. https://api.openai.com/v1. Enough without a file.",
+        help="Base URL of the upstream, such as https://api.openai.com/v1. With it, no file is needed.",
     )
     config = click.option(
         "-c",
         "--config",
         metavar="FILE",
         envvar="TRIMTAB_CONFIG",
-        help="TOML file; config/trimtab.toml is a commented one. Also TRIMTAB_CONFIG.",
+        help="Configuration file in TOML, or set TRIMTAB_CONFIG. config/trimtab.toml is a commented example.",
     )
     return config(upstream(command))
 
 
 def settings_of(config: str | None, upstream: str | None, *, need_upstream: bool = True) -> Settings:
-    """Read the configuration. Raises ConfigError, also when no upstream is named and one is needed."""
+    """Read the configuration; `upstream` replaces the upstreams of the file. Raises ConfigError, also for a missing
+    upstream where `need_upstream`."""
     import msgspec
 
     from trimtab.settings import load
@@ -49,14 +50,9 @@ def settings_of(config: str | None, upstream: str | None, *, need_upstream: bool
             raise ConfigError(f"--upstream: {error}") from error
         settings = msgspec.structs.replace(settings, upstreams=(named,))
     if need_upstream and not settings.upstreams:
+        unread = " OPENAI_BASE_URL is not read." if "OPENAI_BASE_URL" in os.environ else ""
         raise ConfigError(
-            "no upstream: pass --upstream https://api.openai.com/v1 (or any OpenAI-compatible base URL), "
-            f"or --config with an [[upstreams]] table{_hint()}"
+            "No upstream is configured. Pass --upstream https://api.openai.com/v1 (or any OpenAI-compatible base URL), "
+            f"or --config with an [[upstreams]] table.{unread}"
         )
     return settings
-
-
-def _hint() -> str:
-    if "OPENAI_BASE_URL" not in os.environ:
-        return ""
-    return " (OPENAI_BASE_URL is not read: an upstream is always named on purpose)"

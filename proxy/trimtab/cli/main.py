@@ -1,4 +1,7 @@
-"""The command `trimtab`. Commands import what they need when they run, so that `--help` is instant."""
+"""The program `trimtab`: its commands, and how errors end it.
+
+Commands import what they need when they run, so that `--help` is instant.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,15 @@ from trimtab.errors import ConfigError, TrimtabError
 def cli() -> None:
     """Keep long LLM conversations inside the model's context window.
 
-    Trimtab is a reverse proxy: point any OpenAI SDK's base_url at it. Requests that fit pass through untouched;
-    those that do not are shaped, never the conversation your client keeps.
+    Trimtab is a reverse proxy: point the base_url of any OpenAI SDK at it. A request that fits is forwarded unchanged.
+    One that does not fit is shortened before it is sent; the conversation in your client is never changed.
 
     \b
       trimtab demo                                  watch a recorded agent run survive a small window
-      trimtab serve --upstream URL                  run it, with nothing configured
+      trimtab serve --upstream URL                  run the proxy, without a configuration
       trimtab plan conversation.json                see what would be sent, without sending it
+      trimtab models gpt-4o                         see a model's window, and which source states it
+      trimtab check --config FILE                   test the configuration, the upstreams and Redis
     """
 
 
@@ -35,8 +40,8 @@ for command in (serve, demo, plan, models, check):
 
 
 def main() -> None:
-    """Entry point: errors of ours are one sentence on stderr, never a traceback. Exits 2 for a wrong
-    configuration or option, 1 for what failed."""
+    """Entry point. An expected error is printed on stderr as one message, without a traceback. Exits with 2 for a wrong
+    configuration or option, with 1 for another failure."""
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:

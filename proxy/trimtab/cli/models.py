@@ -1,33 +1,32 @@
-"""`trimtab models`: what is known of models, and where it comes from.
+"""`trimtab models`: what models take, and which source states it.
 
-Reads the configuration, the environment and the table that ships (or the refreshed one). No upstream is
-asked: what an upstream says of itself, or an overflow taught, is known to the running server only.
+Sources are the configuration, the environment, and the model table (the one in the package, or a refreshed one). No
+upstream is asked: what was discovered or learned is known only to the running server.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli.config import config_options, settings_of
+from trimtab.cli.refresh import refresh as make_table
 
 if TYPE_CHECKING:
-    from trimtab.limits import Limit, Table
-    from trimtab.settings import Settings
+    from rich.table import Table as Grid
 
-_FILE = "model_limits.json"
-_TIMEOUT_S = 60.0
+    from trimtab.limits import Entry, Limit, Prices, Table
+    from trimtab.settings import Settings
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--search", metavar="GLOB", help="List the models of the table whose name matches.")
-@click.option("--refresh", metavar="FILE|URL", help="Make a new table from LiteLLM's model list.")
+@click.option("--refresh", metavar="FILE|URL", help="Make a new table from LiteLLM's list of models.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_options
 def models(
@@ -38,10 +37,10 @@ def models(
     config: str | None,
     upstream: str | None,
 ) -> None:
-    """Show what models take, and which source says so.
+    """Show the limits of models, and which source states them.
 
-    With NAME: its window, output and input caps, the budget they leave, prices. Without: what the configuration
-    names, and where the table comes from.
+    With NAME: the window of that model, its output and input caps, the budget they leave, its prices. Without: the
+    configured models, and where the table comes from.
 
     \b
       trimtab models gpt-4o
@@ -49,40 +48,114 @@ def models(
       trimtab models --search 'claude-*'
       trimtab models --refresh model_prices_and_context_window.json
 
-    --refresh reads LiteLLM's model_prices_and_context_window.json (a file or a URL) and writes the table to the
-    path that `table` in [limits] names, else to your data folder.
+    --refresh reads LiteLLM's model_prices_and_context_window.json, from a file or a URL. It writes the table to the
+    path of `table` in [limits], else to your data folder.
     """
     settings = settings_of(config, upstream, need_upstream=False)
     if refresh:
-        _refresh(refresh, settings.limits.table)
+        make_table(refresh, settings.limits.table)
         return
-    from trimtab.cli import models_tables as tables
-
-    table = _table(settings)
+    table = _load_table(settings)
     if search:
-        found = [entry for entry in table.entries() if _matches(entry.name, search)]
-        tables.entries(found, search, as_json)
+        show_entries([entry for entry in table.entries() if _matches(entry.name, search)], search, as_json)
     elif name:
-        tables.one(name, known(settings, name), as_json)
+        show_model(name, known(settings, name), as_json)
     else:
-        tables.configured(settings, table, as_json)
+        show_configured(settings, table, as_json)
 
 
 def known(settings: Settings, name: str) -> Limit:
-    """The limit of a model as the upstream that takes it would be asked with."""
+    """The limit of a model at the upstream that its requests go to."""
     from trimtab.errors import UnknownModel
     from trimtab.limits import Limits, from_environment
     from trimtab.upstream.routing import route
 
     try:
-        to = route(name, settings.upstreams).name if settings.upstreams else ""
+        upstream = route(name, settings.upstreams).name if settings.upstreams else ""
     except UnknownModel:
-        to = ""
+        upstream = ""
     limits = Limits(settings.models, settings=settings.limits, environment=from_environment(os.environ))
-    return limits.known(to, name)
+    return limits.known(upstream, name)
 
 
-def _table(settings: Settings) -> Table:
+def show_model(name: str, limit: Limit, as_json: bool) -> None:
+    """Print what is known of one model."""
+    from rich.table import Table as Grid
+
+    from trimtab.cli.terminal import open_console, printable
+    from trimtab.limits import usable
+
+    budget = usable(limit)
+    if as_json:
+        _print_json({"model": name, **_asdict(limit), "usable": budget.usable})
+        return
+    rows = [
+        ("context window", _tokens(limit.context_size)),
+        ("longest answer", _tokens(limit.max_output_tokens)),
+        ("largest input", _tokens(limit.max_input_tokens) if limit.max_input_tokens else ""),
+        ("operator's budget", _tokens(limit.budget) if limit.budget else ""),
+        ("usable for input", f"{_tokens(budget.usable)}, when a request does not set max_tokens"),
+        ("prices", _prices(limit.prices)),
+        ("source", f"{limit.source}: {limit.detail}" if limit.detail else limit.source),
+        ("", "" if limit.trusted else "A guess: requests are shaped to it, but never refused because of it."),
+    ]
+    out = open_console()
+    out.print(printable(name), style="bold", markup=False)
+    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    for label, value in rows:
+        if value:
+            grid.add_row(label, value)
+    out.print(grid)
+
+
+def show_configured(settings: Settings, table: Table, as_json: bool) -> None:
+    """Print the configured models, and where the table comes from."""
+    from trimtab.cli.terminal import open_console
+
+    origin = table.origin
+    if as_json:
+        tables = {name: _asdict(model) for name, model in settings.models.items()}
+        _print_json({"models": tables, "table": {**_asdict(origin), "path": settings.limits.table}})
+        return
+    out = open_console()
+    if settings.models:
+        grid = _grid("configured", "window", "longest answer", "largest input", "budget", "prices")
+        for name, model in settings.models.items():
+            sizes = (model.context_size, model.max_output_tokens, model.max_input_tokens, model.budget)
+            grid.add_row(name, *(f"{size:,}" if size else "" for size in sizes), _prices(model.prices))
+        out.print(grid)
+    else:
+        out.print('No model is configured; tables [models."NAME"] do that.', markup=False)
+    out.print()
+    path = settings.limits.table or "the table in the package"
+    licence = "" if origin.licence in origin.source else f" ({origin.licence})"
+    out.print(f"Table: {origin.models:,} models of {origin.date}, from {origin.source}{licence}", markup=False)
+    out.print(f"       {path}; for a newer one: trimtab models --refresh FILE|URL\n", markup=False)
+    out.print("One model: trimtab models NAME. Many: trimtab models --search 'gpt-*'", markup=False)
+
+
+def show_entries(found: Sequence[Entry], glob: str, as_json: bool) -> None:
+    """Print entries of the table. Raises ClickException when there are none."""
+    from trimtab.cli.terminal import open_console
+
+    if as_json:
+        _print_json([_asdict(entry) for entry in found])
+        return
+    if not found:
+        raise click.ClickException(f"No model in the table matches {glob!r}. Try --search '*part*of*name*'.")
+    out = open_console()
+    grid = _grid("model", "window", "longest answer", "largest input", "$ input", "output", "cached")
+    for entry in found:
+        sizes = (entry.context_size, entry.max_output_tokens, entry.max_input_tokens)
+        prices = (entry.input, entry.output, entry.cache_read)
+        cells = [f"{size:,}" if size else "" for size in sizes]
+        grid.add_row(entry.name, *cells, *("" if price is None else f"{price:g}" for price in prices))
+    out.print(grid)
+    out.print(f"{len(found):,} models; prices in USD per million tokens", markup=False)
+
+
+def _load_table(settings: Settings) -> Table:
     from trimtab.errors import ConfigError
     from trimtab.limits import Table
 
@@ -90,65 +163,47 @@ def _table(settings: Settings) -> Table:
         return Table.load(settings.limits.table)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"the model table {settings.limits.table} cannot be read ({error}): make it anew with "
-            "trimtab models --refresh FILE, or take `table` out of [limits]"
+            f"Cannot read the model table {settings.limits.table} ({error}). Make a new one with "
+            "trimtab models --refresh FILE, or remove `table` from [limits]."
         ) from error
 
 
 def _matches(name: str, glob: str) -> bool:
-    """A pattern without wildcards matches anywhere in the name."""
+    """True when the name matches; a pattern without wildcards matches anywhere in it."""
     pattern = glob.lower() if set(glob) & set("*?[") else f"*{glob.lower()}*"
     return fnmatchcase(name.lower(), pattern)
 
 
-def _refresh(source: str, configured: str | None) -> None:
-    """Fetch, check, write whole or not at all, and say how to use it."""
-    from trimtab.limits.refresh import refresh_table
-    from trimtab.limits.table import Table
+def _grid(*names: str) -> Grid:
+    from rich.table import Table as Grid
 
-    try:
-        data = refresh_table(_read(source))
-    except ValueError as error:
-        raise click.ClickException(f"{source}: {error}") from error
-    path = Path(configured) if configured else data_dir() / _FILE
-    _write(path, data)
-    click.echo(f"{Table(data).origin.models:,} models written to {path}")
-    if not configured:
-        click.echo(f"To use it, put this into your configuration:\n\n  [limits]\n  table = '{path}'")
+    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for i, name in enumerate(names):
+        text = i == 0 or name == "prices"
+        grid.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
+    return grid
 
 
-def _read(source: str) -> bytes:
-    if not source.startswith(("http://", "https://")):
-        try:
-            return Path(source).read_bytes()
-        except OSError as error:
-            raise click.ClickException(f"{source} cannot be read: {error.strerror or error}") from error
-    import httpx
-
-    try:
-        return httpx.get(source, follow_redirects=True, timeout=_TIMEOUT_S).raise_for_status().content
-    except httpx.HTTPError as error:
-        raise click.ClickException(
-            f"{source} cannot be fetched ({error}): download it some other way and pass the file"
-        ) from error
+def _tokens(number: int) -> str:
+    return f"{number:,} tokens"
 
 
-def _write(path: Path, data: bytes) -> None:
-    """The new table takes the old one's place in one step, so that a reader never sees half of it."""
-    new = path.with_name(path.name + ".new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_bytes(data)
-        new.replace(path)
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}") from error
+def _prices(prices: Prices | None) -> str:
+    """The stated prices, in USD per million tokens."""
+    if prices is None:
+        return ""
+    named = (("input", prices.input), ("output", prices.output), ("cached", prices.cache_read))
+    text = ", ".join(f"{name} ${value:g}" for name, value in named if value is not None)
+    return f"{text} per million tokens" if text else ""
 
 
-def data_dir() -> Path:
-    """Where a user's own files of this program go, by the custom of each system."""
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "trimtab"
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "trimtab"
-    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "trimtab"
+def _asdict(value: Any) -> dict[str, Any]:
+    import msgspec
+
+    return dict(msgspec.to_builtins(value))
+
+
+def _print_json(value: Any) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))

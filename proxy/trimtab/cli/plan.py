@@ -1,8 +1,8 @@
 """`trimtab plan FILE`: what would be sent of a conversation, without sending it.
 
-Decides as a server does that has just started, for `POST /v1/context/plan` (same configuration, same code), and
-`--json` prints that answer. Nobody is called: limits come from the configuration, the environment and the table,
-the calibration from what is known of the model's family.
+The plan is that of a server which has just started, for the same configuration and by the same code; `--json` prints
+its answer to `POST /v1/context/plan`. No upstream is called: the limit comes from the configuration, the environment
+or the table, the factor is the prior of the model's family.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ _GZIP = b"\x1f\x8b"
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--model", help="The model it is for; else the one the request names.")
-@click.option("--context-size", type=click.IntRange(min=1), help="The model's window in tokens.")
-@click.option("--max-tokens", type=click.IntRange(min=1), help="The longest answer asked for, in tokens.")
-@click.option("--profile", default="", help="A profile of the configuration, as x-trimtab-profile names it.")
-@click.option("--rows", type=click.IntRange(min=4), default=30, show_default=True, help="Most rows to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print what POST /v1/context/plan would answer.")
+@click.option("--model", help="The model; default: the one that the request names.")
+@click.option(
+    "--context-size", type=click.IntRange(min=1), help="The model's window, in tokens; default: what is known of it."
+)
+@click.option("--max-tokens", type=click.IntRange(min=1), help="The max_tokens of the request, in tokens.")
+@click.option("--profile", default="", help="A profile, as in the header x-trimtab-profile.")
+@click.option("--rows", type=click.IntRange(min=4), default=30, show_default=True, help="The most rows to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/context/plan.")
 @config_options
 def plan(  # noqa: PLR0913  the options of a command
     file: str,
@@ -49,8 +51,8 @@ def plan(  # noqa: PLR0913  the options of a command
 ) -> None:
     """Show what would be sent of a conversation, without sending it.
 
-    FILE is a request body ({"model", "messages", ...}), a transcript ({"messages", "tools"}) or a bare list of
-    messages; gzipped or not; `-` reads standard input. No upstream is needed and nobody is called.
+    FILE is a request body ({"model", "messages", ...}), a transcript ({"messages", "tools"}) or a list of messages, as
+    JSON, gzipped or not; `-` reads standard input. No upstream is called.
 
     \b
       trimtab plan request.json
@@ -58,7 +60,7 @@ def plan(  # noqa: PLR0913  the options of a command
       trimtab plan request.json --config trimtab.toml --profile planner_input
       cat request.json | trimtab plan - --model gpt-4o --json | jq .tokens
 
-    Sizes are estimates, in tokens. With --json, `fits` says whether it fits and `edits` what would go.
+    Sizes are estimates, in tokens. With --json, `fits` says whether the conversation fits, and `edits` what is removed.
     """
     import msgspec
 
@@ -76,8 +78,8 @@ def plan(  # noqa: PLR0913  the options of a command
 
 
 def read_request(data: bytes, *, model: str | None = None, max_tokens: int | None = None) -> ChatRequest:
-    """The request in `data`: a body, a transcript or a list of messages. Raises InvalidRequest, or a usage
-    error for JSON that is neither."""
+    """The request in `data`: a body, a transcript or a list of messages; `model` and `max_tokens` replace its own.
+    Raises InvalidRequest, or UsageError for other JSON."""
     import msgspec
     from msgspec import Raw
 
@@ -87,12 +89,14 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
     try:
         text = gzip.decompress(data) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as error:
-        raise click.UsageError(f"FILE is gzipped and broken: {error}") from error
+        raise click.UsageError(f"Cannot unzip FILE: {error}.") from error
     text = text.removeprefix(BYTE_ORDER_MARK).strip()
     try:
         request = decode(b'{"messages":' + text + b"}" if text.startswith(b"[") else text)
     except Unreadable as error:
-        raise click.UsageError(f"FILE is {error}: it holds no request, transcript or messages") from error
+        raise click.UsageError(
+            f"FILE must hold a request, a transcript or a list of messages, but is {error}."
+        ) from error
     if model is None and max_tokens is None:
         return request
     fields = msgspec.json.decode(request.source, type=dict[str, Raw])
@@ -103,7 +107,7 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
 
 
 def decide_offline(request: ChatRequest, settings: Settings, profile: str, context_size: int | None) -> Shaping:
-    """What the server would decide for `request`, before it has learned anything from its upstreams."""
+    """What a server would decide for `request` before its upstreams have answered anything."""
     from trimtab.context.read.history import history
     from trimtab.context.read.memo import Memo
     from trimtab.exchange.policies import Policies, is_ours, managed
@@ -123,11 +127,11 @@ def decide_offline(request: ChatRequest, settings: Settings, profile: str, conte
     limits = _limits(settings, request.model, context_size)
     limit, factor = limits.known(name, request.model), limits.factor(name, request.model)
     shaping = decide(request, conversation, policy, limit, factor, memo, cap=chosen.budget)
-    return shaping if context_size is None else _said(shaping)
+    return shaping if context_size is None else _with_option_as_source(shaping)
 
 
 def _limits(settings: Settings, model: str, context_size: int | None) -> Limits:
-    """What models take, as far as it is known without asking anyone; `context_size` beats every source."""
+    """The limits, as known without asking an upstream; `context_size` goes before every source."""
     import msgspec
 
     from trimtab.limits import Limits, ModelSettings, from_environment
@@ -141,8 +145,8 @@ def _limits(settings: Settings, model: str, context_size: int | None) -> Limits:
     return Limits(configured, settings=settings.limits, environment=from_environment(os.environ))
 
 
-def _said(shaping: Shaping) -> Shaping:
-    """The same, its window's source named as the option it came from."""
+def _with_option_as_source(shaping: Shaping) -> Shaping:
+    """The same, with the option named as the source of the window."""
     import msgspec
 
     limit = msgspec.structs.replace(shaping.limit, detail="--context-size")
@@ -155,4 +159,4 @@ def _bytes(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise click.UsageError(f"FILE cannot be read: {error.strerror or error}") from error
+        raise click.UsageError(f"Cannot read FILE: {error.strerror or error}.") from error

@@ -1,6 +1,7 @@
-"""The picture of a plan in a terminal: what is sent of what there is, against the budget.
+"""The picture of a plan in a terminal: what is sent of a conversation, against the budget.
 
-Narrow terminals get fewer columns, terminals without UTF-8 get ASCII bars, pipes get plain text.
+From top to bottom: the model and its budget, the tokens before and after, whether it fits, a table by kind of message,
+and the conversation itself in a bounded number of rows. Narrow terminals get fewer columns.
 """
 
 from __future__ import annotations
@@ -8,16 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trimtab.cli.plan_rows import FATES, Fate, Item, Run, by_kind, items, runs
-from trimtab.cli.terminal import ascii_only, open_console, printable
+from trimtab.cli.terminal import ascii_only, bar, fitted, open_console, printable
 from trimtab.exchange.shape import Shaping, refusal
 
-# One colour for a fate, everywhere.
+# The colour of each fate.
 COLOURS: dict[str, str] = {
     "kept": "green",
     "truncated": "yellow",
@@ -26,14 +26,13 @@ COLOURS: dict[str, str] = {
     "dropped": "red",
     "squeezed": "yellow",
 }
-NARROW = 90  # columns below which rows are written without bars and counts
-_SHARE_CELLS = 20
-_MESSAGE_CELLS = 52  # the most a row's messages take
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+NARROW = 90  # columns; below, rows have no bars and no counts
+_SHARE_CELLS = 20  # columns of a row's bar
+_MESSAGE_CELLS = 52  # the most columns for a row's messages
 
 
 def show(shaping: Shaping, most_rows: int, console: Console | None = None) -> None:
-    """Print the picture. `most_rows` bounds the list of messages."""
+    """Print the picture, the conversation in at most `most_rows` rows."""
     out = console or open_console()
     all_items = items(shaping.conversation.views, shaping.plan, shaping.counted)
     out.print(_head(shaping), soft_wrap=False)
@@ -53,15 +52,15 @@ def _head(shaping: Shaping) -> Text:
     limit, budget = shaping.limit, shaping.budget
     detail = f": {limit.detail}" if limit.detail else ""
     return Text.assemble(
-        (printable(shaping.request.model) or "no model named", "bold"),
+        (printable(shaping.request.model) or "no model", "bold"),
         printable(f": window {budget.context_size:,} ({limit.source}{detail}), "),
         f"{budget.reserved:,} reserved for the answer, budget {budget.usable:,} tokens",
-        "" if shaping.factor == 1 else f", estimates times {shaping.factor:g} until its counts are known",
+        "" if shaping.factor == 1 else f", factor {shaping.factor:g} until the upstream reports a count",
     )
 
 
 def _bars(shaping: Shaping, out: Console) -> Iterator[Text]:
-    """Before and after on one scale, the budget marked below."""
+    """Tokens before and after on one scale, with a pointer at the budget."""
     plan, budget = shaping.plan, shaping.budget.usable
     before, after = shaping.counted(plan.original), shaping.counted(plan.sent)
     cells = max(10, min(out.width, 110) - 20)
@@ -81,31 +80,21 @@ def _bars(shaping: Shaping, out: Console) -> Iterator[Text]:
         yield Text(f"{'':>8}{' ' * (at - len(label) - 1)}{label} {pointer}", "dim")
 
 
-def bar(tokens: int, scale: int, cells: int, out: Console) -> str:
-    """A bar of `tokens` where `scale` tokens are `cells` wide, to an eighth of a cell."""
-    eighths = round(tokens / scale * cells * 8)
-    if ascii_only(out):
-        return "#" * max(round(eighths / 8), tokens > 0)
-    whole, rest = divmod(max(eighths, tokens > 0), 8)
-    return "█" * whole + (_EIGHTHS[rest] if rest else "")
-
-
 def _verdict(shaping: Shaping) -> Text:
     plan = shaping.plan
     if error := refusal(shaping):
         return Text.assemble(("Would be refused. ", "bold red"), error.message)
     if not plan.fits:
-        return Text.assemble(
-            ("Does not quite fit by estimate: ", "bold yellow"), "it would be sent, and the upstream decides."
-        )
+        text = "it would be sent all the same, and the upstream decides."
+        return Text.assemble(("Too long by the estimate: ", "bold yellow"), text)
     if not plan.shaped:
-        same = "the very bytes received would be sent."
-        marks = "nothing goes; the announcement is added, marks of pins are taken off."
+        same = "it would be sent exactly as received."
+        marks = "nothing is removed; only the announcement is added, and pin marks are stripped."
         return Text.assemble(("Fits: ", "bold green"), marks if plan.changes else same)
     saved = shaping.counted(plan.original) - shaping.counted(plan.sent)
-    observed = " (mode = observe: only reported)" if shaping.policy.shaping.mode == "observe" else ""
+    observed = " (mode = observe: reported only)" if shaping.policy.shaping.mode == "observe" else ""
     share = saved / max(1, shaping.counted(plan.original))
-    return Text.assemble(("Shaped to fit: ", "bold green"), f"{saved:,} tokens less, {share:.0%}{observed}.")
+    return Text.assemble(("Shaped to fit: ", "bold green"), f"{saved:,} tokens removed, {share:.0%}{observed}.")
 
 
 def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
@@ -130,7 +119,7 @@ def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
 
 
 def _beside(shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
-    """What is sent beside the messages' `messages` tokens: name, tokens before and after."""
+    """What is sent besides the messages, which are `messages` tokens: name, tokens before, tokens after."""
     counted, plan = shaping.counted, shaping.plan
     schemas, gap = counted(shaping.conversation.extras), counted(plan.gap.tokens) if plan.gap else 0
     if schemas:
@@ -142,7 +131,7 @@ def _beside(shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _rows(rows: list[Run], out: Console) -> Table:
-    """The conversation from top to bottom. Widths are fixed here: what is short of room are the messages."""
+    """The conversation from top to bottom. All widths are fixed; the messages get what remains."""
     narrow = out.width < NARROW
     places, ends = [place(row) for row in rows], [fates(row.fates) for row in rows]
     share = 0 if narrow else _SHARE_CELLS
@@ -159,8 +148,8 @@ def _rows(rows: list[Run], out: Console) -> Table:
     table.add_column("what happens", no_wrap=True)
     for row, where, what in zip(rows, places, ends, strict=True):
         drawn = [] if narrow else [_share(row, _largest(rows)[0], out)]
-        said = fitted(content(row, narrow=narrow), room, out)
-        table.add_row(where, said, f"{row.before:,}", f"{row.after:,}", *drawn, what)
+        text = fitted(content(row, narrow=narrow), room, out)
+        table.add_row(where, text, f"{row.before:,}", f"{row.after:,}", *drawn, what)
     return table
 
 
@@ -168,18 +157,8 @@ def _largest(rows: list[Run]) -> tuple[int, int]:
     return max(row.before for row in rows), max(row.after for row in rows)
 
 
-def fitted(text: str, cells: int, out: Console) -> str:
-    """`text` in at most `cells` columns, its end marked where it is cut."""
-    if ascii_only(out):
-        text = text.replace("×", "x").encode("ascii", "replace").decode()
-    if cell_len(text) <= cells:
-        return text
-    mark = "~" if ascii_only(out) else "…"
-    return set_cell_size(text, cells - 1) + mark
-
-
 def _share(row: Run, largest: int, out: Console) -> Text:
-    """What stays, and behind it in grey what goes."""
+    """A bar of what stays, continued in grey by what goes."""
     kept = bar(row.after, max(1, largest), _SHARE_CELLS, out).rstrip()
     whole = bar(row.before, max(1, largest), _SHARE_CELLS, out).rstrip()
     gone = "." if ascii_only(out) else "░"
@@ -194,16 +173,16 @@ def place(row: Run) -> str:
 
 
 def content(row: Run, *, narrow: bool = False) -> str:
-    """What kinds of messages a row holds, and which tools were called most."""
+    """The kinds of messages in a row, and the tools called most."""
     if len(row.items) == 1:
-        said = row.items[0].kind.removesuffix("s")
+        text = row.items[0].kind.removesuffix("s")
     elif narrow:
-        said = f"{len(row.items):,} messages"
+        text = f"{len(row.items):,} messages"
     else:
-        said = ", ".join(_numbered(count, kind) for kind, count in row.kinds.items())
+        text = ", ".join(_numbered(count, kind) for kind, count in row.kinds.items())
     tools = [f"{name} ×{n}" if n > 1 else name for name, n in row.tools.most_common(3)]
     more = ", and more" if len(row.tools) > 3 else ""
-    return printable(f"{said}: {', '.join(tools)}{more}" if tools else said)
+    return printable(f"{text}: {', '.join(tools)}{more}" if tools else text)
 
 
 def _numbered(count: int, kind: str) -> str:
@@ -213,8 +192,7 @@ def _numbered(count: int, kind: str) -> str:
 
 
 def fates(counts: Counter[Fate]) -> Text:
-    """`cleared 40, dropped 3`; what is kept goes without saying where anything else happens, and a single fate
-    of a single message stands without its number."""
+    """`cleared 40, dropped 3`. `kept` is left out beside other fates, and the number where there is one message."""
     if sum(counts.values()) == 1 or set(counts) == {"kept"}:
         only = next(iter(counts))
         return Text(only, COLOURS[only])

@@ -1,6 +1,6 @@
-"""What a plan does, message by message, and folded into as many rows as a person reads. Pure; no text is kept.
+"""What a plan does to each message, folded into as many rows as a person reads. Pure; it keeps no text.
 
-Each message becomes an item. Neighbours that fare alike become a run; where runs are still too many, the
+Each message becomes an item. Neighbours with the same fate become a run; where there are still too many runs, the
 smallest neighbours are joined, so that thousands of messages fit on a screen and large ones stay visible.
 """
 
@@ -22,7 +22,7 @@ KINDS = ("system", "user", "assistant", "tool calls", "tool results", "other")
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One message: tokens before and after as the upstream is expected to count them."""
+    """One message, with its tokens before and after, as the upstream is expected to count them."""
 
     index: int
     kind: str
@@ -59,7 +59,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def items(views: Sequence[View], plan: Plan, counted: Callable[[int], int]) -> list[Item]:
-    """Every message with what happens to it. `counted` turns estimates into the upstream's tokens."""
+    """Every message with its fate. `counted` turns estimated tokens into the upstream's."""
     edits = {edit.index: edit for edit in plan.edits}
     out = []
     for i, view in enumerate(views):
@@ -73,7 +73,7 @@ def items(views: Sequence[View], plan: Plan, counted: Callable[[int], int]) -> l
 
 
 def kind(view: View) -> str:
-    """Which of KINDS a message is."""
+    """The kind of a message, one of KINDS."""
     if view.role in SYSTEM_ROLES:
         return "system"
     if view.is_result:
@@ -91,7 +91,7 @@ def by_kind(all_items: Iterable[Item]) -> dict[str, Run]:
 
 
 def runs(views: Sequence[View], all_items: Sequence[Item], most: int) -> list[Run]:
-    """The items in at most `most` rows (a little more where system and user messages alone are more)."""
+    """The items in at most `most` rows (a few more where system and user messages alone are more)."""
     rows: list[Run] = []
     for unit in units(views):
         run = Run(tuple(all_items[unit.start : unit.stop]))
@@ -103,7 +103,7 @@ def runs(views: Sequence[View], all_items: Sequence[Item], most: int) -> list[Ru
 
 
 def _fewer(rows: list[Run], most: int) -> list[Run]:
-    """Join small neighbours, doubling what counts as small until the rows are few enough."""
+    """Join small neighbours, doubling what counts as small, until there are at most `most` rows."""
     largest = sum(row.before for row in rows)
     small = max(1, largest // 1000)
     while len(rows) > most and small <= largest * 2:
@@ -131,7 +131,7 @@ def _alike(a: Run, b: Run) -> bool:
 
 
 def _may_join(a: Run, b: Run) -> bool:
-    """What was taken out stays apart from what is sent, and the system prompt from the conversation."""
+    """Removed messages are not joined with sent ones, nor the system prompt with the conversation."""
     return _gone(a) == _gone(b) and ("system" in a.kinds) == ("system" in b.kinds)
 
 

@@ -1,4 +1,7 @@
-"""`trimtab serve`."""
+"""`trimtab serve`: run the proxy.
+
+Options of the command line replace what the file sets.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from trimtab.cli.config import config_options, settings_of
 
 @click.command()
 @config_options
-@click.option("--host", help="Address to listen on (default 127.0.0.1, or the file's).")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (default 8080, or the file's).")
+@click.option("--host", help="Address to listen on; default: the file's, else 127.0.0.1.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on, 0 for any free one; default: the file's, else 8080.",
+)
 def serve(config: str | None, upstream: str | None, host: str | None, port: int | None) -> None:
     """Run the proxy.
 
@@ -19,8 +26,10 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
       trimtab serve --upstream http://localhost:11434/v1 --port 9000
       trimtab serve --config trimtab.toml
 
-    With only --upstream it runs on embedded defaults: summaries off, nothing stored, limits from what the upstream
-    says of itself and the bundled table. Point an OpenAI SDK's base_url at http://HOST:PORT/v1.
+    Then point the base_url of an OpenAI SDK at http://HOST:PORT/v1.
+
+    Without a file the defaults apply: limits come from the upstream's own listing and the table in the package, the
+    oldest turns are dropped instead of summarized, and nothing is stored outside the process.
     """
     import msgspec
 
@@ -29,10 +38,11 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
     settings = settings_of(config, upstream)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     server = msgspec.structs.replace(settings.server, **given)
-    run(msgspec.structs.replace(settings, server=server), _say)
+    run(msgspec.structs.replace(settings, server=server), _announce)
 
 
-def _say(url: str, shared: str) -> None:
+def _announce(url: str, shared: str) -> None:
+    """Print where the server listens, and what replicas share."""
     click.echo(
         f"trimtab listens on {url}/v1  (health: {url}/healthz/ready, metrics: {url}/metrics)\n{shared}", err=True
     )

@@ -7,11 +7,12 @@ from trimtab.limits.limit import DEFAULT, Limit
 from trimtab.limits.limits import Limits
 from trimtab.limits.refresh import refresh_table
 from trimtab.limits.settings import LimitsSettings, ModelSettings, Prices, from_environment
-from trimtab.limits.table import Origin, Table
+from trimtab.limits.table import Entry, Table
 
 __all__ = [
     "DEFAULT",
     "Budget",
+    "Entry",
     "Event",
     "Fetch",
     "Limit",
@@ -19,7 +20,6 @@ __all__ = [
     "LimitsSettings",
     "ModelSettings",
     "Notify",
-    "Origin",
     "Prices",
     "Table",
     "from_environment",

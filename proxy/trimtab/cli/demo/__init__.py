@@ -1,7 +1,6 @@
-"""`trimtab demo`: a recorded agent run against a small window, without the proxy and then through it.
+"""`trimtab demo`: a recorded agent run against a small window, first without the proxy, then through it.
 
-Everything is real but the model: the OpenAI SDK, the server, true token counts, a strict upstream. Nothing
-leaves the machine.
+All but the model is real: the OpenAI SDK, the server, true token counts, a strict upstream. Nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ if TYPE_CHECKING:
     from trimtab.cli.demo.running import Running
     from trimtab.cli.demo.upstream import Upstream
 
-_PATIENCE_S = 40.0  # for all requests; on a machine too busy for that some are left out
-_RESERVE_SHARE = 8  # an eighth of the window is asked for as the answer: 4,096 of 32,768
+_MOST_S = 40.0  # seconds for all requests; a slow machine leaves some out
+_RESERVE_SHARE = 8  # an eighth of the window is reserved for the answer: 4,096 of 32,768
 
 
 @click.command()
 @click.option(
-    "--window", type=click.IntRange(4096), default=32_768, show_default=True, help="Tokens of the model's window."
+    "--window", type=click.IntRange(4096), default=32_768, show_default=True, help="The model's window, in tokens."
 )
-@click.option("--steps", type=click.IntRange(1), help="Make only so many of the 367 requests, spread evenly.")
-@click.option("--keep", is_flag=True, help="Leave proxy and upstream running at the end, until Ctrl-C.")
+@click.option("--steps", type=click.IntRange(1), help="Make only this many of the 367 requests, spread evenly.")
+@click.option("--keep", is_flag=True, help="At the end keep the proxy and the upstream running, until Ctrl-C.")
 def demo(window: int, steps: int | None, keep: bool) -> None:
     """Watch a recorded agent run survive a small window.
 
     Replays a recorded coding agent (130,000 tokens at its end, one user turn, 373 tool calls) with the OpenAI SDK:
-    first straight to an upstream with a window of 32,768 tokens, which refuses it, then through Trimtab. No key,
-    no Redis, no network: the upstream is built in, counts true tokens and models a provider's prefix cache.
+    first directly against an upstream with a window of 32,768 tokens, which refuses it, then through Trimtab. It needs
+    no key, no Redis and no network: the upstream is part of the demo, counts true tokens and has a prefix cache.
 
     \b
       trimtab demo
       trimtab demo --window 16384 --steps 60
-      trimtab demo --keep          leaves it running: try it with curl, or look at /metrics
+      trimtab demo --keep          keeps it running: try it with curl, or look at /metrics
     """
     require("openai", "bpe_openai")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -62,17 +61,17 @@ def demo(window: int, steps: int | None, keep: bool) -> None:
 
 
 def require(*modules: str) -> None:
-    """Raises ClickException, with what to install, when one of `modules` is not there."""
+    """Raises ClickException, with what to install, when one of `modules` is missing."""
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise click.ClickException(
-            f"the demo needs the OpenAI SDK and a tokenizer, and {' and '.join(missing)} is not installed: "
-            "pip install 'trimtab[demo]'"
+            f"The demo needs the OpenAI SDK and a tokenizer; missing: {', '.join(missing)}. "
+            "Install them: pip install 'trimtab[demo]'"
         )
 
 
 class _Demo:
-    """The demo's two runs and what is told of them."""
+    """The two runs of the demo, and what it prints about them."""
 
     def __init__(
         self, console: Console, recording: Recording, upstream: Upstream, reserve: int, number: int | None
@@ -86,18 +85,19 @@ class _Demo:
         self._sizes = growing(Counter200k(), recording.messages, recording.tools or ())
 
     def run(self, proxy: Running, keep: bool) -> None:
-        self._say_what()
+        """Make both runs; with `keep`, wait for Ctrl-C at the end."""
+        self._introduce()
         without = self._without()
         self._upstream.forget()
         proxy.wait()
         through = self._through(proxy.url)
-        self._say_result(without, through)
+        self._compare(without, through)
         if keep:
             self._keep(proxy.url)
         else:
             self._print("\nNext: trimtab serve --upstream URL, and set your SDK's base_url to where it listens.")
 
-    def _say_what(self) -> None:
+    def _introduce(self) -> None:
         largest = self._sizes[self._steps[-1][1]]
         self._print(
             f"A recorded agent run: {len(self._steps)} requests, the last with {largest:,} tokens of history.\n"
@@ -105,7 +105,7 @@ class _Demo:
         )
 
     def _without(self) -> list[Step]:
-        """Straight to the upstream, up to the first refusal: an agent would stop there."""
+        """Directly against the upstream, up to the first refusal: an agent would stop there."""
         from trimtab.cli.demo.client import Client
 
         client = Client(self._upstream.base_url, self._recording, self._reserve)
@@ -119,7 +119,7 @@ class _Demo:
         if last.error:
             self._print(f"Without Trimtab: request {last.number} is refused.\n  {last.error}\n")
         else:
-            self._print("Without Trimtab: every request fits; try a smaller --window.\n")
+            self._print("Without Trimtab: every request fits. Try a smaller --window.\n")
         return done
 
     def _through(self, url: str) -> list[Step]:
@@ -128,17 +128,17 @@ class _Demo:
         from trimtab.cli.demo.show import watched
 
         client = Client(f"{url}/v1", self._recording, self._reserve)
-        replayed = client.replay(paced(self._steps, _PATIENCE_S))
+        replayed = client.replay(paced(self._steps, _MOST_S))
         done = list(watched(self._console, replayed, self._steps[-1][0], self._sizes, "With Trimtab"))
         client.close()
         if len(done) < len(self._steps):
             self._print(
-                f"(This machine is busy: {len(done)} of {len(self._steps)} requests were made, spread "
-                "over the run. With gaps between them the cache serves less.)"
+                f"(This machine is slow: only {len(done)} of {len(self._steps)} requests were made, spread over the "
+                "run. With gaps between them the prefix cache serves less.)"
             )
         return done
 
-    def _say_result(self, without: list[Step], through: list[Step]) -> None:
+    def _compare(self, without: list[Step], through: list[Step]) -> None:
         from trimtab.cli.demo.score import score
         from trimtab.cli.demo.show import curves, table
 
@@ -151,10 +151,10 @@ class _Demo:
         self._console.print(table(len(self._steps), scores[0], refused_at, scores[1]), "")
         for line in curves(self._console, through, self._sizes, self._upstream.window):
             self._console.print(line, no_wrap=True, overflow="crop")
-        if again := self._upstream.refused:
-            often = "once" if again == 1 else f"{again} times"
+        if refused := self._upstream.refused:
+            requests = "1 request" if refused == 1 else f"{refused} requests"
             self._print(
-                f"\nThe upstream counted more than was estimated {often}; such a request is sent once more, smaller."
+                f"\nThe upstream refused {requests} that fit by the estimate; each was sent once more, smaller."
             )
 
     def _keep(self, url: str) -> None:
@@ -162,7 +162,7 @@ class _Demo:
 
         body = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
         self._print(
-            f"\nStill running, until Ctrl-C. base_url for any OpenAI SDK: {url}/v1  (any key, model {MODEL!r})\n"
+            f"\nRunning until Ctrl-C. base_url for any OpenAI SDK: {url}/v1  (any key, model {MODEL!r})\n"
             f"  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n"
             f"  curl {url}/metrics"
         )

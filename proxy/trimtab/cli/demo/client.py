@@ -1,6 +1,6 @@
 """The demo's client: the real OpenAI SDK, which makes the recorded requests one after the other.
 
-Like an agent it streams, asks for usage, and knows nothing of the proxy but its address.
+Like an agent's client it streams, asks for usage, and knows only the base URL.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _EDIT = re.compile(r"(\w+)=(\d+)")
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What came of one request. Tokens as the upstream counted them; `added_ms` is the time between sending
-    the request and the head of its answer, less the upstream's own."""
+    """The outcome of one request. Tokens as the upstream counted them. `added_ms` is the time from sending the request
+    to the head of its answer, minus the upstream's own."""
 
     number: int
     messages: int
@@ -33,20 +33,22 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """One conversation against one base URL."""
+    """Replays one recording against one base URL; `max_tokens` is that of every request."""
 
     def __init__(self, base_url: str, recording: Recording, max_tokens: int) -> None:
-        hooks = {"request": [self._leaves], "response": [self._arrives]}
+        hooks = {"request": [self._mark_sent], "response": [self._mark_answered]}
         http = openai.DefaultHttpxClient(event_hooks=hooks, trust_env=False)
         self._openai = openai.OpenAI(base_url=base_url, api_key="demo", http_client=http, max_retries=0)
         self._recording, self._max_tokens = recording, max_tokens
-        self._left_at = self._took = 0.0
+        self._sent_at = self._took = 0.0
 
     def close(self) -> None:
+        """Close the connections."""
         self._openai.close()
 
     def replay(self, steps: Iterable[tuple[int, int]]) -> Iterator[Step]:
-        """Make the requests: (number, messages of the history) each. A refusal is a step with an error."""
+        """Make the requests, each given as (number, length of the history in messages). A refusal is a step with an
+        error."""
         for number, length in steps:
             try:
                 yield self._ask(number, length)
@@ -78,13 +80,13 @@ class Client:
         )
 
     def _history(self, length: int) -> dict[str, Any]:
-        """Tools and the first `length` messages. As `extra_body`, because what is given as `messages` the SDK
-        walks value by value against its types at every call: with a long history most of a second."""
+        """Tools and the first `length` messages. They go in `extra_body`, because the SDK checks every value of
+        `messages` against its types at each call, which takes most of a second for a long history."""
         tools = {"tools": self._recording.tools} if self._recording.tools else {}
         return {"messages": self._recording.messages[:length], **tools}
 
-    def _leaves(self, _: Any) -> None:
-        self._left_at = time.perf_counter()
+    def _mark_sent(self, _: Any) -> None:
+        self._sent_at = time.perf_counter()
 
-    def _arrives(self, _: Any) -> None:
-        self._took = time.perf_counter() - self._left_at
+    def _mark_answered(self, _: Any) -> None:
+        self._took = time.perf_counter() - self._sent_at

@@ -1,7 +1,7 @@
-"""True token counts, and the rules a strict upstream holds a conversation to.
+"""True token counts, and the rules for tool calls that a strict upstream enforces.
 
-Counts are o200k, by the real tokenizer, of what a chat template would render (text, call names, arguments)
-plus 4 a message. Each distinct message is read once.
+Counts are o200k, by the real tokenizer, of what a chat template renders (text, names and arguments of calls), plus 4
+for each message. Each distinct message is counted once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ MESSAGE_OVERHEAD = 4
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What the upstream knows of one message or tool; `raw` is its JSON."""
+    """What the upstream knows of one message or tool. `raw` is its JSON; `calls` are the ids of its tool calls,
+    `answers` is the id of the call that it is the result of."""
 
     raw: bytes
     tokens: int
@@ -28,17 +29,18 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Counter200k:
-    """Counts messages, remembering those it has seen."""
+    """Counts messages, and remembers those it has seen."""
 
     def __init__(self) -> None:
         self._encoding = bpe_openai.get_encoding("o200k_base")
         self._known: dict[bytes, Counted] = {}
 
     def tokens(self, text: str) -> int:
+        """Tokens of a text."""
         return len(self._encoding.encode_ordinary(text))
 
     def read(self, values: Iterable[Raw]) -> list[Counted]:
-        """Messages or tools as counted values."""
+        """Count messages or tools, given as JSON."""
         return [self._known.get(raw) or self._read(raw) for raw in map(bytes, values)]
 
     def _read(self, raw: bytes) -> Counted:
@@ -57,7 +59,7 @@ class Counter200k:
 
 
 def growing(counter: Counter200k, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
-    """Tokens of the first n messages (and all tools) for n = 0, 1, 2, …"""
+    """Tokens of all tools and the first n messages, for n = 0, 1, 2, …"""
     sizes = [sum(counted.tokens for counted in counter.read(_raw(tools)))]
     for counted in counter.read(_raw(messages)):
         sizes.append(sizes[-1] + counted.tokens)
@@ -69,7 +71,7 @@ def _raw(values: Sequence[Any]) -> list[Raw]:
 
 
 def rendered(message: dict[str, Any]) -> str:
-    """What a chat template makes of a message: its text, and the names and arguments of its calls."""
+    """A message as a chat template renders it: its text, and the names and arguments of its calls."""
     content = message.get("content") or ""
     texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
     for call in message.get("tool_calls") or ():
@@ -78,7 +80,7 @@ def rendered(message: dict[str, Any]) -> str:
 
 
 def broken_rule(messages: Sequence[Counted]) -> str | None:
-    """OpenAI's own sentence for a conversation whose tool calls and results do not pair up, or None."""
+    """OpenAI's own message when tool calls and results do not pair up, or None."""
     at = 0
     while at < len(messages):
         message = messages[at]

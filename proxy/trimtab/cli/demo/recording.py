@@ -1,7 +1,7 @@
-"""The recorded agent run that ships with the package, and the requests it was made of.
+"""The recorded agent run in the package, and the requests it was made of.
 
-Every assistant message that follows a user's message or a tool's result was once the answer to a request: all
-messages before it. The demo makes these requests again, one after the other, whatever is answered.
+Every assistant message after a user message or a tool result was once the answer to a request with all messages before
+it. The demo makes these requests again, one after the other, with the recorded history.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _FILE = "demo.json.gz"
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """A conversation in OpenAI's format. Unknown fields of the file (its source and licence) are left alone."""
+    """A conversation in OpenAI's format. Other fields of the file (its source and licence) are ignored."""
 
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
 
     @property
     def steps(self) -> list[int]:
-        """The lengths of the histories that were requests, in order."""
+        """For each request, in order, the length of its history in messages."""
         before = ("user", "tool")
         roles = [message["role"] for message in self.messages]
         return [i for i in range(1, len(roles)) if roles[i] == "assistant" and roles[i - 1] in before]
 
 
 def load() -> Recording:
-    """The recording of the package. Raises FileNotFoundError when the package is incomplete."""
+    """The recording in the package. Raises FileNotFoundError when the package is incomplete."""
     return msgspec.json.decode(gzip.decompress(resource(_FILE).read_bytes()), type=Recording)
 
 
 def spread(steps: Sequence[int], number: int | None) -> list[tuple[int, int]]:
-    """(number of the step from 1, its history's length) for all steps, or for `number` of them spread evenly
+    """(number of the request from 1, length of its history) for all requests, or for `number` of them, spread evenly
     from the first to the last."""
     numbered = list(enumerate(steps, 1))
     if number is None or number >= len(numbered):
@@ -52,8 +52,8 @@ def spread(steps: Sequence[int], number: int | None) -> list[tuple[int, int]]:
 def paced(
     steps: Sequence[tuple[int, int]], seconds: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[tuple[int, int]]:
-    """The steps as they are asked for; on a machine so busy that all would take longer than `seconds`, some are
-    left out from a quarter of that time on. The last is never left out."""
+    """The steps, fewer on a slow machine: when all of them would take longer than `seconds`, some are left out after a
+    quarter of that time. The last is never left out."""
     began = clock()
     at = made = 0
     while at < len(steps):

@@ -1,6 +1,6 @@
-"""The proxy of the demo: the real server, started as anyone would start it, in a process of its own.
+"""The demo's proxy: the real server in a process of its own, started by the command anyone would use.
 
-What it is told is the upstream and the window; everything else is its defaults.
+It gets the upstream and the window; everything else is its default.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _STOP_S = 5.0
 
 
 class Running:
-    """`with Running(upstream_url, window, reserve, log) as proxy:`, then `proxy.wait()` and `proxy.url`."""
+    """The running proxy: `with Running(upstream_url, window, reserve, log) as proxy:`, then `proxy.wait()`. `window`
+    and `reserve`, the output cap, are in tokens."""
 
     def __init__(self, upstream: str, window: int, reserve: int, log: IO[bytes]) -> None:
         self._port = free_port()
@@ -39,16 +40,15 @@ class Running:
         return self
 
     def wait(self) -> None:
-        """Until the proxy is ready: it starts beside whatever else is done. Raises ClickException with what it
-        said when it does not start."""
+        """Wait until the proxy is ready. Raises ClickException, with its log, when it does not start."""
         until = time.monotonic() + _START_S
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > until:
-                raise click.ClickException(f"the proxy did not start:\n{self._said()}")
+                raise click.ClickException(f"The proxy did not start:\n{self._end_of_log()}")
             time.sleep(0.05)
 
     def __exit__(self, *_: object) -> None:
-        """Stop at once: a second signal spares the time a server gives load balancers."""
+        """Stop at once: a second signal skips the time that the server gives to load balancers."""
         until = time.monotonic() + _STOP_S
         while self._process.poll() is None:
             (self._process.terminate if time.monotonic() < until else self._process.kill)()
@@ -60,13 +60,13 @@ class Running:
             return httpx.get(f"{self.url}/healthz/ready", trust_env=False, timeout=2.0).is_success
         return False
 
-    def _said(self) -> str:
+    def _end_of_log(self) -> str:
         self._log.seek(0)
         return self._log.read().decode("utf-8", "replace")[-2000:]
 
 
 def environment(window: int, reserve: int) -> dict[str, str]:
-    """This process's environment without what would configure the proxy, and with the upstream's limits."""
+    """This process's environment, without variables that configure the proxy, with the upstream's limits in tokens."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRIMTAB_", "LLM_"))}
     package = str(Path(trimtab.__file__).parent.parent)
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -75,7 +75,7 @@ def environment(window: int, reserve: int) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A loopback port that nothing listens on now."""
+    """A loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

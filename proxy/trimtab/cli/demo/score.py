@@ -1,4 +1,4 @@
-"""What a replay amounts to, as numbers. Pure."""
+"""The result of a replay, as numbers. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import msgspec
 
 from trimtab.cli.demo.client import Step
 
-CACHED_PRICE = 0.1  # of a fresh token: what OpenAI, Anthropic and Google ask for their newer models, give or take
+CACHED_PRICE = 0.1  # of an uncached token: about what OpenAI, Anthropic and Google charge for their newer models
 
 
 class Score(msgspec.Struct, frozen=True):
-    """Tokens are true o200k counts; `raw` is what the histories of the answered requests would have been."""
+    """The numbers of one replay. Tokens are true o200k counts; `raw` are those of the whole histories of the answered
+    requests; times are milliseconds; `edits` are those of the last request, by stage."""
 
     answered: int
     refused: int
@@ -25,20 +26,22 @@ class Score(msgspec.Struct, frozen=True):
 
     @property
     def made(self) -> int:
+        """Requests that were made."""
         return self.answered + self.refused
 
     @property
     def cached_share(self) -> float:
+        """The share of the sent tokens that were cached."""
         return self.cached / max(1, self.sent)
 
     @property
     def cost(self) -> float:
-        """Of the input, relative to sending every history whole and uncached."""
+        """The cost of the input, relative to sending every history whole and uncached."""
         return (self.sent - self.cached + CACHED_PRICE * self.cached) / max(1, self.raw)
 
 
 def score(steps: Sequence[Step], sizes: Sequence[int]) -> Score:
-    """`sizes[n]` are the tokens of the first n messages of the recording."""
+    """The score of a replay. `sizes[n]` are the tokens of the first n messages of the recording."""
     good = [step for step in steps if not step.error]
     added = sorted(step.added_ms for step in good)
     return Score(
@@ -54,5 +57,5 @@ def score(steps: Sequence[Step], sizes: Sequence[int]) -> Score:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which `share` of an ordered list lies; 0 for an empty one."""
+    """The value below which a share of an ordered list lies; 0 for an empty list."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

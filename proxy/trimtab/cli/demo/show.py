@@ -1,4 +1,4 @@
-"""What the demo shows: progress while it runs, the table at its end. Plain lines where there is no terminal."""
+"""What the demo draws: progress while it runs, a table and curves at its end. Plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -14,44 +14,43 @@ from trimtab.cli.demo.client import Step
 from trimtab.cli.demo.score import Score
 from trimtab.cli.terminal import ascii_only
 
-_LINES = 8  # progress lines where nothing can be drawn over
+_LINES = 8  # progress lines without a terminal
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.-=+*%#"
 
 
 def watched(console: Console, steps: Iterable[Step], last: int, sizes: Sequence[int], name: str) -> Iterator[Step]:
-    """The steps as they come, shown up to number `last`: a bar on a terminal, else a line now and then."""
-    return (_drawn if console.is_terminal else _told)(console, steps, last, sizes, name)
+    """Pass the steps on and show their progress up to number `last`: a bar on a terminal, else some lines."""
+    return (_with_bar if console.is_terminal else _with_lines)(console, steps, last, sizes, name)
 
 
-def _drawn(console: Console, steps: Iterable[Step], last: int, sizes: Sequence[int], name: str) -> Iterator[Step]:
-    said = TextColumn("{task.fields[said]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), said)
+def _with_bar(console: Console, steps: Iterable[Step], last: int, sizes: Sequence[int], name: str) -> Iterator[Step]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[step]}"))
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name, total=last, said="")
+        task = progress.add_task(name, total=last, step="")
         for step in steps:
-            progress.update(task, completed=step.number, said=_said(step, sizes))
+            progress.update(task, completed=step.number, step=_described(step, sizes))
             yield step
 
 
-def _told(console: Console, steps: Iterable[Step], last: int, sizes: Sequence[int], name: str) -> Iterator[Step]:
+def _with_lines(console: Console, steps: Iterable[Step], last: int, sizes: Sequence[int], name: str) -> Iterator[Step]:
     lines = 0
     for step in steps:
         if step.number * _LINES >= (lines + 1) * last:
             lines = step.number * _LINES // last
-            text = f"{name}: request {step.number} of {last}, {_said(step, sizes)}"
+            text = f"{name}: request {step.number} of {last}, {_described(step, sizes)}"
             console.print(text, markup=False, soft_wrap=True)
         yield step
 
 
-def _said(step: Step, sizes: Sequence[int]) -> str:
+def _described(step: Step, sizes: Sequence[int]) -> str:
     if step.error:
         return f"history {sizes[step.messages]:,} tokens, refused"
     return f"history {sizes[step.messages]:,} tokens, sent {step.sent:,}, {step.cached:,} of them cached"
 
 
 def table(total: int, without: Score, refused_at: Step | None, with_: Score) -> Table:
-    """Both runs side by side."""
+    """Both runs side by side. `refused_at` is the step that ended the run without the proxy."""
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
     for name in ("", "without Trimtab", "with Trimtab"):
         grid.add_column(name, style="dim" if not name else "", overflow="fold")
@@ -73,11 +72,12 @@ def table(total: int, without: Score, refused_at: Step | None, with_: Score) -> 
 
 
 def edits(score: Score) -> str:
+    """The edits of a score in words: `cleared 40, dropped 3`."""
     return ", ".join(f"{stage} {count:,}" for stage, count in score.edits.items()) or "none"
 
 
 def curves(console: Console, steps: Sequence[Step], sizes: Sequence[int], window: int) -> Iterator[Text]:
-    """History and what was sent of it, along the run, on one scale."""
+    """Two curves along the run, on one scale: the history, and what was sent of it. `window` is in tokens."""
     good = [step for step in steps if not step.error]
     if len(good) < 2:
         return
@@ -91,7 +91,7 @@ def curves(console: Console, steps: Sequence[Step], sizes: Sequence[int], window
 
 
 def _columns(values: Sequence[int], width: int) -> list[int]:
-    """`values` in `width` columns, each the largest of its part: a peak must not hide between two samples."""
+    """`values` in `width` columns, each the largest of its part, so that no peak is lost."""
     edges = [len(values) * i // width for i in range(width + 1)]
     return [max(values[a:b]) for a, b in pairwise(edges) if b > a]
 

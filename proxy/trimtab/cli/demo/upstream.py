@@ -1,8 +1,12 @@
-"""The demo's upstream: a chat-completions server with a small window that holds requests to it strictly.
+"""The demo's upstream: a chat-completions server with a small, strict window and a prefix cache.
 
-It counts true tokens, refuses what does not fit and what breaks the rules of tool calls, in OpenAI's words,
-and reports `usage` with the tokens its prefix cache served. Its own time stands in `openai-processing-ms`, as
-OpenAI's does. It answers one fixed sentence: the recording goes on with what was recorded.
+It counts true tokens. What does not fit, or breaks the rules of tool calls, is refused in OpenAI's words. It reports
+`usage` with the cached tokens, and its own time in `openai-processing-ms`, as OpenAI does. The answer is one fixed
+sentence, because the replay continues with the recorded answer anyway.
+
+The prefix cache follows OpenAI's guide on prompt caching: the longest beginning that a request shares with an earlier
+one is cached, from 1,024 tokens on, in steps of 128. It remembers the last few requests, which is what a cache of some
+minutes amounts to in one conversation.
 """
 
 from __future__ import annotations
@@ -10,18 +14,55 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from aiohttp import web
 from msgspec import Raw
 
-from trimtab.cli.demo.cache import PrefixCache
 from trimtab.cli.demo.counting import Counted, Counter200k, broken_rule
 
 MODEL = "demo"
 ANSWER = "Continuing with the next step."
+LEAST, STEP = 1024, 128  # tokens that the prefix cache serves at least, and in steps of
+REMEMBERED = 8  # requests that the prefix cache compares with
 _MAX_BODY = 64 << 20  # bytes
+
+
+class PrefixCache:
+    """The prefix cache. Call `hit` for each request, in their order."""
+
+    def __init__(self) -> None:
+        self._seen: list[Sequence[Counted]] = []
+
+    def hit(self, request: Sequence[Counted]) -> int:
+        """How many tokens of `request` are cached. Remembers the request."""
+        best = max((shared(request, earlier) for earlier in self._seen), default=0)
+        self._seen = [*self._seen[1 - REMEMBERED :], request]
+        return best // STEP * STEP if best >= LEAST else 0
+
+
+def shared(a: Sequence[Counted], b: Sequence[Counted]) -> int:
+    """Tokens of the common beginning of two requests, including a part of the first message that differs."""
+    total = 0
+    for one, other in zip(a, b, strict=False):
+        if one is not other and one.raw != other.raw:
+            return total + int(one.tokens * common(one.raw, other.raw) / max(1, len(one.raw)))
+        total += one.tokens
+    return total
+
+
+def common(a: bytes, b: bytes) -> int:
+    """Length of the common beginning of two byte strings, by bisection."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class _StreamOptions(msgspec.Struct):
@@ -38,7 +79,8 @@ class _Request(msgspec.Struct):
 
 
 class Upstream:
-    """Runs in a thread of its own on a free loopback port: `with Upstream(32_768) as upstream:`."""
+    """The server, in a thread of its own on a free loopback port: `with Upstream(32_768) as upstream:`. `window` is in
+    tokens."""
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -62,7 +104,7 @@ class Upstream:
         self._loop.close()
 
     def forget(self) -> None:
-        """Start anew with an empty cache."""
+        """Empty the cache and reset `refused`."""
         self._cache = PrefixCache()
         self.refused = 0
 
@@ -101,7 +143,7 @@ class Upstream:
         return web.json_response(answer, headers=headers)
 
     def _too_long(self, sequence: list[Counted], max_tokens: int) -> str | None:
-        """OpenAI's sentence for a request that does not fit, or None."""
+        """OpenAI's message for a request that does not fit, or None."""
         size = sum(counted.tokens for counted in sequence)
         limit = f"This model's maximum context length is {self.window} tokens. However, "
         if size > self.window:
@@ -115,7 +157,7 @@ class Upstream:
 
     def _answer(self, request: _Request, sequence: list[Counted]) -> dict[str, Any]:
         size = sum(counted.tokens for counted in sequence)
-        said = self._counter.tokens(ANSWER)
+        answered = self._counter.tokens(ANSWER)
         message = {"role": "assistant", "content": ANSWER}
         return {
             "id": "chatcmpl-demo",
@@ -125,8 +167,8 @@ class Upstream:
             "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
             "usage": {
                 "prompt_tokens": size,
-                "completion_tokens": said,
-                "total_tokens": size + said,
+                "completion_tokens": answered,
+                "total_tokens": size + answered,
                 "prompt_tokens_details": {"cached_tokens": min(size, self._cache.hit(sequence))},
             },
         }
@@ -135,7 +177,7 @@ class Upstream:
 async def _stream(
     http: web.Request, request: _Request, answer: dict[str, Any], headers: dict[str, str]
 ) -> web.StreamResponse:
-    """The same answer word by word."""
+    """The same answer, as a stream of words."""
     usage = answer.pop("usage")
     base = {**answer, "object": "chat.completion.chunk"}
     deltas = [{"role": "assistant", "content": ""}, *({"content": f"{word} "} for word in ANSWER.split())]
