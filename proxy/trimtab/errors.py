@@ -1,21 +1,22 @@
-"""The tree of errors. Whatever goes wrong here becomes one of these leaves; the server turns a leaf into
-OpenAI's envelope by its `status`, `type`, `param` and `code`. Messages say what to do next and never quote
-the conversation or a key.
+"""The tree of errors. Everything that can go wrong ends in one of these leaves, and `wire.problem` turns a leaf into
+OpenAI's error envelope by its `status`, `type`, `param` and `code`.
+
+A message says what is wrong, where, and what to do next. It never quotes the conversation or a key.
 
     TrimtabError
     ├── ConfigError                 the configuration is wrong (commands exit 2, the server does not start)
     ├── RequestError                the client's request: 4xx, nothing was sent upstream
     │   ├── InvalidRequest          400  not JSON, wrong types
-    │   ├── Unauthorized            401  client key missing or unknown
-    │   ├── UnknownModel            404  no upstream takes this model
-    │   ├── UploadTimeout           408  the body stopped coming
-    │   ├── BodyTooLarge            413
-    │   ├── UnknownEncoding         415  a content-encoding we cannot undo
+    │   ├── Unauthorized            401  the client key is missing or unknown
+    │   ├── UnknownModel            404  no upstream serves this model
+    │   ├── UploadTimeout           408  the client stopped sending its body
+    │   ├── BodyTooLarge            413  more bytes than are allowed
+    │   ├── UnknownEncoding         415  a content-encoding that is not supported
     │   └── ConversationTooLong     400  system prompt, tools and current question alone do not fit
-    ├── UpstreamError               the other side: 5xx
+    ├── UpstreamError               the upstream: 5xx
     │   ├── UpstreamUnreachable     502  connection refused, reset, DNS, TLS
-    │   └── UpstreamTimeout         504
-    └── Overloaded                  503  the configured limit of work in flight is reached
+    │   └── UpstreamTimeout         504  no connection, or no bytes, in time
+    └── Overloaded                  503  too many requests or bytes in flight
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any, ClassVar
 
 
 class TrimtabError(Exception):
-    """Root of the tree. `message` is shown to people; it holds no conversation text and no key."""
+    """Root of the tree. `message` is shown to people, `param` names the field that is wrong, `detail` is added to the
+    envelope. `status` is the HTTP status; `retry` is True when the same request may succeed later."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
@@ -39,65 +41,89 @@ class TrimtabError(Exception):
 
 
 class ConfigError(TrimtabError):
-    """The configuration is wrong; the message names the place and the nearest right name."""
+    """The configuration is wrong. The message names the place, and the nearest valid name."""
 
 
 class RequestError(TrimtabError):
+    """The client's request cannot be served. Nothing was sent upstream."""
+
     status = 400
     type = "invalid_request_error"
 
 
 class InvalidRequest(RequestError):
+    """The request is malformed: its JSON, its types, its headers or its path."""
+
     code = "invalid_request"
 
 
 class Unauthorized(RequestError):
+    """The key a client must send is missing or unknown."""
+
     status = 401
     type = "authentication_error"
     code = "invalid_api_key"
 
 
 class UnknownModel(RequestError):
+    """No configured upstream serves the model of the request."""
+
     status = 404
     code = "model_not_found"
 
 
 class UploadTimeout(RequestError):
+    """The client stopped sending its body."""
+
     status = 408
     code = "request_timeout"
 
 
 class BodyTooLarge(RequestError):
+    """The body has more bytes than are allowed, as sent or once decoded."""
+
     status = 413
     code = "request_too_large"
 
 
 class UnknownEncoding(RequestError):
+    """The body has a content-encoding that is not supported."""
+
     status = 415
     code = "unsupported_content_encoding"
 
 
 class ConversationTooLong(RequestError):
+    """System prompt, tools and the current question alone do not fit into the budget."""
+
     code = "context_length_exceeded"
 
 
 class UpstreamError(TrimtabError):
+    """The upstream failed, or its answer cannot be used."""
+
     status = 502
     type = "upstream_error"
 
 
 class UpstreamUnreachable(UpstreamError):
+    """The connection failed: it was refused or reset, or DNS or TLS failed."""
+
     code = "upstream_unreachable"
     retry = True
 
 
 class UpstreamTimeout(UpstreamError):
+    """The upstream accepted no connection, or sent nothing, within its timeout."""
+
     status = 504
     code = "upstream_timeout"
     retry = True
 
 
 class Overloaded(TrimtabError):
+    """The configured limit of work in flight is reached."""
+
     status = 503
     code = "overloaded"
     retry = True
