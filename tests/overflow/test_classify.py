@@ -109,7 +109,7 @@ def test_typed_code_alone_is_enough_in_any_status() -> None:
         assert overflow.message == "refused"
 
 
-def test_what_is_said_beside_a_typed_code_does_not_undo_it() -> None:
+def test_a_text_beside_a_typed_code_does_not_undo_it() -> None:
     for text in ("Try again later.", "Check your quota.", "Contact support with your API key.", "Upgrade your plan."):
         for beside in ({"message": text}, {"message": "refused", "hint": text, "type": "rate_limit_error"}):
             assert classify(400, as_bytes({"error": {"code": "context_length_exceeded", **beside}})) is not None
@@ -140,7 +140,7 @@ def test_weak_code_is_overruled_by_a_sentence_about_the_output() -> None:
     assert classify(400, as_bytes({"error_type": "TOO_MANY_TOKENS", "message": "refused"})) is not None
 
 
-def test_an_echoed_prompt_is_not_the_upstreams_word() -> None:
+def test_an_echoed_prompt_is_ignored() -> None:
     echo = "input: {'content': 'Why do I get: prompt is too long: 210000 tokens > 200000 maximum ?'}"
     text = f"Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 9 instead. {echo}"
     body = {"message": text, "param": "temperature", "code": "decimal_above_max_value"}
@@ -149,7 +149,7 @@ def test_an_echoed_prompt_is_not_the_upstreams_word() -> None:
     assert classified(f"Invalid value for 'seed'. {echo}") is None
 
 
-def test_a_code_in_brackets_is_no_limit() -> None:
+def test_a_code_in_brackets_is_not_read_as_a_limit() -> None:
     body = {"type": "error", "error": {"message": "invalid params, context window exceeds limit (2013)"}}
     overflow = classify(400, as_bytes(body))
     assert overflow is not None
@@ -245,7 +245,7 @@ def test_any_nesting_keeps_the_verdict(case: tuple[str, int | None, int | None],
     overflow = classify(status, as_bytes(NESTINGS[nesting](text)))
     assert overflow is not None
     assert (overflow.limit, overflow.actual) == (limit, actual)
-    assert overflow.message.strip() == text.strip() or " " not in text  # a bare code is no message
+    assert overflow.message.strip() == text.strip() or " " not in text  # a code alone has no message
 
 
 @given(case=st.sampled_from(PLAIN_OVERFLOWS), nesting=st.sampled_from(OF_A_200))
@@ -408,7 +408,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize("piece", LARGE)
-def test_a_megabyte_is_quick(piece: str) -> None:
+def test_a_megabyte_is_classified_within_a_second(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     start = time.perf_counter()
     for body in (text.encode(), as_bytes({"error": {"message": text}}), b"data: " + text.encode()):
@@ -417,6 +417,6 @@ def test_a_megabyte_is_quick(piece: str) -> None:
     assert time.perf_counter() - start < 1.0
 
 
-def test_a_deep_nest_is_no_error() -> None:
+def test_a_deep_nest_is_read_without_an_error() -> None:
     assert classify(400, b"[" * 100_000 + b"]" * 100_000) is None
     assert classify(400, b'{"error":' * 5_000 + b"1" + b"}" * 5_000) is None

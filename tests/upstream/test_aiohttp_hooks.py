@@ -1,4 +1,4 @@
-"""What we change in aiohttp: that each private name is still there, and what aiohttp alone would wait for, for ever."""
+"""What we change in aiohttp: that each private name is still there, and what aiohttp alone would wait for forever."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ async def test_an_answer_without_a_body(client: Client, method: str, script: lis
         await answer.aclose()
 
 
-async def test_letting_go_twice_or_after_the_end_is_harmless(client: Client) -> None:
+async def test_closing_twice_or_after_the_end_is_harmless(client: Client) -> None:
     async with ScriptedUpstream(reply(200, b"body"), sse_reply(b"1", STALL)) as server:
         whole, stalled = await answered(client, server), await answered(client, server)
         assert await whole.read(limit=100) == b"body"
@@ -76,7 +76,7 @@ async def test_a_body_shorter_than_stated_is_a_break(client: Client) -> None:
             await answer.read(limit=100)
 
 
-async def test_a_client_that_reads_slowly_is_no_silence(client: Client) -> None:
+async def test_a_client_that_reads_slowly_does_not_count_as_silence(client: Client) -> None:
     async with ScriptedUpstream(sse_reply(b"1", Pause(0.05), b"2")) as server:
         got = []
         async for chunk in (await answered(client, server, read_s=0.2)).chunks():

@@ -101,7 +101,7 @@ async def test_a_streamed_body_goes_out_chunked_as_it_comes(client: Client) -> N
     assert server.requests[1].all(b"content-length") == [b"6"]
 
 
-async def test_the_answer_is_handed_on_as_it_is(client: Client) -> None:
+async def test_the_answer_is_given_as_it_came(client: Client) -> None:
     answers = [(b"set-cookie", b"a=1"), (b"Set-Cookie", b"b=2"), (b"x-request-id", b"req")]
     async with ScriptedUpstream(json_reply({"n": 1}, 429, answers, gzip=True)) as server:
         answer = await call(client, settings(server.base_url))
@@ -115,7 +115,7 @@ async def test_the_answer_is_handed_on_as_it_is(client: Client) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_redirects_are_the_clients_to_follow(client: Client, status: int) -> None:
+async def test_redirects_are_not_followed(client: Client, status: int) -> None:
     async with ScriptedUpstream(reply(status, headers=[(b"location", b"/elsewhere")])) as server:
         answer = await call(client, settings(server.base_url))
         await answer.aclose()
@@ -123,7 +123,7 @@ async def test_redirects_are_the_clients_to_follow(client: Client, status: int) 
     assert len(server.requests) == 1
 
 
-async def test_connections_are_used_again(client: Client) -> None:
+async def test_connections_are_reused(client: Client) -> None:
     async with ScriptedUpstream(sse_reply(b'{"a":1}')) as server:
         for _ in range(5):
             await text(await call(client, settings(server.base_url)))
@@ -147,7 +147,7 @@ async def test_any_fragmentation_gives_the_same_bytes(client: Client, split: int
         )
 
 
-async def test_read_stops_at_its_limit_and_takes_nothing_away(client: Client) -> None:
+async def test_read_stops_at_its_limit_and_consumes_nothing(client: Client) -> None:
     async with ScriptedUpstream(reply(400, b"x" * 300_000, split=50_000), reply(400, b"short")) as server:
         long = await call(client, settings(server.base_url))
         head = await long.read(limit=10)
@@ -187,7 +187,7 @@ async def test_cancelling_the_task_closes_the_upstream_connection(client: Client
 
 
 @pytest.mark.parametrize("end", [CLOSE, RESET])
-async def test_an_answer_that_breaks_off_gives_what_had_arrived_and_then_says_so(client: Client, end: object) -> None:
+async def test_an_answer_that_breaks_off_gives_what_had_arrived_and_then_raises(client: Client, end: object) -> None:
     async with ScriptedUpstream(sse_reply(b"1", b"[DONE]", Pause(0.1), end)) as server:  # type: ignore[arg-type]
         answer = await call(client, settings(server.base_url))
         got: list[bytes] = []
@@ -214,7 +214,7 @@ async def test_a_whole_answer_may_take_longer_than_the_read_timeout(client: Clie
     assert body.endswith(b"[DONE]\n\n")
 
 
-async def test_silence_before_the_answer_is_a_timeout_and_is_not_tried_again(client: Client) -> None:
+async def test_silence_before_the_answer_is_a_timeout_and_is_not_retried(client: Client) -> None:
     async with ScriptedUpstream([STALL]) as server:
         with pytest.raises(UpstreamTimeout, match="sent nothing"):
             await call(client, settings(server.base_url, read_timeout_s=0.2))
@@ -231,7 +231,7 @@ async def test_a_short_outage_is_hidden(client: Client, status: int) -> None:
     assert len(server.requests) == 3
 
 
-async def test_when_the_tries_run_out_the_last_answer_passes_through(client: Client) -> None:
+async def test_when_the_retries_run_out_the_last_answer_is_relayed(client: Client) -> None:
     async with ScriptedUpstream(reply(503, b"first"), reply(503, b"last")) as server:
         answer = await call(client, settings(server.base_url, retries=1))
         assert (answer.status, await text(answer)) == (503, b"last")
@@ -255,9 +255,7 @@ NOT_RETRIED = {
 
 
 @pytest.mark.parametrize(("script", "path", "body"), NOT_RETRIED.values(), ids=NOT_RETRIED)
-async def test_answers_that_are_the_clients_to_act_upon(
-    client: Client, script: list[bytes], path: str, body: bytes
-) -> None:
+async def test_answers_that_are_not_retried(client: Client, script: list[bytes], path: str, body: bytes) -> None:
     async with ScriptedUpstream(script) as server:
         answer = await call(client, settings(server.base_url), path, body=body)
         await answer.aclose()
@@ -271,21 +269,21 @@ async def test_no_retries_means_one_try(client: Client) -> None:
 
 
 @pytest.mark.parametrize("end", [CLOSE, RESET])
-async def test_a_connection_that_closes_without_an_answer_is_tried_again(client: Client, end: object) -> None:
+async def test_a_connection_that_closes_without_an_answer_is_retried(client: Client, end: object) -> None:
     async with ScriptedUpstream([end], json_reply({"ok": True})) as server:  # type: ignore[list-item]
         assert await text(await call(client, settings(server.base_url))) == b'{"ok":true}'
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("end", [CLOSE, RESET])
-async def test_but_not_when_it_may_have_created_something(client: Client, end: object) -> None:
+async def test_a_request_that_may_have_created_something_is_not_retried(client: Client, end: object) -> None:
     async with ScriptedUpstream([end]) as server:  # type: ignore[list-item]
         with pytest.raises(UpstreamUnreachable, match="closed the connection"):
             await call(client, settings(server.base_url), "/v1/files")
     assert len(server.requests) == 1
 
 
-async def test_a_streamed_body_once_begun_is_not_sent_again(client: Client) -> None:
+async def test_a_streamed_body_once_started_is_not_sent_again(client: Client) -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield BODY
 
@@ -371,7 +369,7 @@ async def test_https_to_a_plain_server_is_a_clear_error(client: Client) -> None:
             await call(client, settings(f"https://127.0.0.1:{port}/v1", retries=0))
 
 
-async def test_large_response_headers_are_no_obstacle(client: Client) -> None:
+async def test_large_response_headers_are_read(client: Client) -> None:
     async with ScriptedUpstream(reply(200, headers=[(b"x-long", b"a" * 30_000)])) as server:
         answer = await call(client, settings(server.base_url))
         assert (b"x-long", b"a" * 30_000) in answer.headers
@@ -388,7 +386,7 @@ async def test_environment_proxies_and_a_total_timeout_do_not_apply() -> None:
     await client.aclose()
 
 
-async def test_a_long_silence_is_kept_alive_on_the_socket(client: Client) -> None:
+async def test_keepalive_is_on_for_the_socket(client: Client) -> None:
     async with ScriptedUpstream(sse_reply(b"1", STALL)) as server:
         answer = await call(client, settings(server.base_url))
         connection = answer._response.connection

@@ -23,14 +23,16 @@ FAILURES: list[tuple[BaseException, type[UpstreamError], Retry, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("raised", "kind", "retry", "says"), FAILURES, ids=lambda value: type(value).__name__)
-def test_what_it_means(raised: BaseException, kind: type[UpstreamError], retry: Retry, says: str) -> None:
+@pytest.mark.parametrize(("raised", "kind", "retry", "message"), FAILURES, ids=lambda value: type(value).__name__)
+def test_each_exception_has_its_error(
+    raised: BaseException, kind: type[UpstreamError], retry: Retry, message: str
+) -> None:
     assert isinstance(raised, AIOHTTP_ERRORS)
     found = failure(raised, UPSTREAM)
     assert type(found.error) is kind
     assert found.retry is retry
     assert found.error.message.startswith("The upstream 'east' ")
-    assert says in found.error.message
+    assert message in found.error.message
     assert "sk-secret" not in found.error.message
 
 

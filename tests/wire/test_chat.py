@@ -57,12 +57,12 @@ UNREADABLE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
-def test_json_that_is_no_request_known_here_is_left_to_the_upstream(raw: bytes) -> None:
+def test_json_that_cannot_be_read_here_is_left_to_the_upstream(raw: bytes) -> None:
     with pytest.raises(Unreadable):
         decode(raw)
 
 
-def test_a_byte_order_mark_is_read_past_and_passed_on() -> None:
+def test_a_byte_order_mark_is_ignored_and_sent() -> None:
     raw = b'\xef\xbb\xbf{"messages":[{"role":"user","content":"\\ud800"}],"model":"m"}'
     found = decode(raw)
     assert (found.body, found.model, len(found.messages)) == (raw, "m", 1)
@@ -130,7 +130,7 @@ def test_everything_a_model_reads_beside_the_messages_is_an_extra() -> None:
         b"[]",
     ],
 )
-def test_messages_are_not_judged(messages: bytes) -> None:
+def test_messages_are_not_checked(messages: bytes) -> None:
     raw = b'{"messages":' + messages + b"}"
     found = decode(raw)
     assert b"[" + b",".join(bytes(m) for m in found.messages) + b"]" == messages
@@ -187,20 +187,20 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_values_keep_their_bytes_whatever_else_is_changed(value: bytes) -> None:
+def test_values_keep_their_bytes_when_others_change(value: bytes) -> None:
     request = decoded(b'"x_vendor":' + value)
     assert render(request, None, {}) == request.body
     assert b'"x_vendor":' + value in render(request, [HELLO, HELLO], {"max_tokens": 5})
 
 
-def test_changes_stand_in_the_place_of_the_field_and_new_ones_at_the_end() -> None:
+def test_changes_keep_the_place_of_the_field_and_new_ones_come_last() -> None:
     request = decoded(b'"max_tokens":9,"n":1')
     assert render(request, [b"1", b"2"], {"max_tokens": 5, "stream_options": {"include_usage": True}}) == (
         b'{"model":"m","messages":[1,2],"max_tokens":5,"n":1,"stream_options":{"include_usage":true}}'
     )
 
 
-def test_a_field_is_taken_out() -> None:
+def test_a_field_is_removed() -> None:
     assert render(decoded(b'"n":1,"x":2'), None, {"n": None, "not_there": None}) == (
         b'{"model":"m","messages":[' + HELLO + b'],"x":2}'
     )

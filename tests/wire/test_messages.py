@@ -1,4 +1,4 @@
-"""Messages of a body: a list that is read late, and where it lies."""
+"""Messages of a body: a list that is read late, and its place in the body."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_is_known_is_taken_from_its_place() -> None:
         b'{"messages":[1,2,3],"messages":[1,2,3]}',
     ],
 )
-def test_where_messages_lie(body: bytes) -> None:
+def test_the_places_of_messages(body: bytes) -> None:
     messages = decode(body).messages
     assert messages.spans is not None
     assert [body[span] for span in messages.spans] == [bytes(raw) for raw in messages]

@@ -38,11 +38,11 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("error", "expected"), HEADERS, ids=lambda value: type(value).__name__)
-def test_headers_say_whether_to_come_again(error: errors.TrimtabError, expected: list[tuple[bytes, bytes]]) -> None:
+def test_headers_state_whether_to_retry(error: errors.TrimtabError, expected: list[tuple[bytes, bytes]]) -> None:
     assert problem.headers(error) == [(b"content-type", b"application/json"), *expected]
 
 
-def test_a_broken_stream_ends_in_one_event_that_is_no_done() -> None:
+def test_a_broken_stream_ends_with_an_error_event_and_without_done() -> None:
     error = errors.UpstreamUnreachable("The upstream 'a'\nbroke off: try again.")
     (data,) = Tap().feed(problem.sse_event(error))
     assert json.loads(data)["error"]["code"] == "upstream_unreachable"

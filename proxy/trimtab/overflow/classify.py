@@ -9,7 +9,7 @@ The way of an answer, with one example all the way down:
    (Cerebras, Mistral) say it. No other status decides. Here: 400 with a body, go on.
 2. `unwrap` finds the error in the body, `error_body` flattens it, `normalize` brings its texts into one form. Here: the
    code `invalidrequesterror`, the text "prompt is too long: 213462 tokens > 200000 maximum. please try again later."
-3. `wordings.STRONG_CODE`. A typed code that says it is certain, whatever stands beside it: no veto (4) and no doubt (6)
+3. `wordings.STRONG_CODE`. A typed code that says it is certain, regardless of the rest: no veto (4) and no doubt (6)
    applies. Here: no such code.
 4. `vetoes`. A code or a text about a rate, a quota, a payment and the like ends it. Before the wordings, because a rate
    limit may well say "too many tokens". Advice that follows the cause is not read. Here: "try again later" is advice.

@@ -44,7 +44,7 @@ class _Protocol(ResponseHandler):
     """A connection that reports broken framing to whoever reads the body.
 
     When the chunks of an answer are framed wrongly, aiohttp 3.14 closes the connection and stops its read timeout, but
-    leaves the body without an exception: its reader would wait for ever.
+    leaves the body without an exception: its reader would wait forever.
     """
 
     def set_exception(self, exc: BaseException, *cause: Any) -> None:

@@ -57,7 +57,7 @@ def decode_body(body: bytes, content_encoding: str | None, limit: int) -> bytes 
 def decode_or_empty(body: bytes, content_encoding: str, limit: int) -> bytes:
     """A whole body, decoded, at most `limit` bytes; empty when it cannot be decoded. For reading along: never raises.
 
-    A body without an encoding is returned as it is, whatever its size.
+    A body without an encoding is returned as it is, of any size.
     """
     if content_encoding in ("", "identity"):
         return body

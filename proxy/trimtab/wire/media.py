@@ -1,4 +1,4 @@
-"""What says how a body is to be read: its media type, its stated length, and the byte order mark at its start.
+"""How a body is to be read: its media type, its stated length, and the byte order mark at its start.
 
 Everything that compares a content type, states one, or reads a length takes it from here, so that all of it follows
 one rule.
