@@ -93,7 +93,7 @@ curl --silent --fail --max-time 2 "$url/healthz/ready" >/dev/null || fail start 
 say start "ready after $((($(date +%s%N) - began) / 1000000)) ms, container start included"
 
 answer="$(curl --silent --fail --include --max-time 10 "$url/v1/chat/completions" \
-    --data '{"model": "small", "messages": [{"role": "user", "content": "hello"}]}')" || fail request "no answer"
+    --data '{"model": "model-8k", "messages": [{"role": "user", "content": "hello"}]}')" || fail request "no answer"
 tokens="$(grep -i '^x-trimtab-tokens' <<<"$answer" | tr -d '\r')" || fail request "no x-trimtab-tokens"
 say request "$tokens"
 
@@ -104,7 +104,7 @@ for n in range(60):
     call = {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"line {n} of a file\n" * 100})
-print(json.dumps({"model": "small", "messages": messages}))
+print(json.dumps({"model": "model-8k", "messages": messages}))
 EOF
 )"
 edits="$(curl --silent --fail --include --max-time 20 "$url/v1/chat/completions" --data @- <<<"$long" |
@@ -131,7 +131,7 @@ if [ "$(field '{{.State.OOMKilled}}')" = true ]; then fail memory "killed for me
 say memory "$(cat "$work/memory") after 200 long conversations"
 
 curl --silent --no-buffer --max-time 30 "$url/v1/chat/completions" \
-    --data '{"model": "slow", "stream": true, "messages": [{"role": "user", "content": "hello"}]}' >"$work/stream" &
+    --data '{"model": "model-slow", "stream": true, "messages": [{"role": "user", "content": "hello"}]}' >"$work/stream" &
 stream=$!
 sleep 1.5
 began=$(date +%s%N)

@@ -36,19 +36,19 @@ url = "redis://{redis}/0"
 name = "agents"
 base_url = "http://127.0.0.1:{upstream}/v1"
 retries = 1
-[models.small]
+[models.model-8k]
 context_size = 8000
 max_output_tokens = 1000
 prices = {{ input = 2.5, output = 10.0, cache_read = 0.25 }}
-[models.failing]
+[models.model-down]
 context_size = 8000
-[models.fast]
+[models.summary-model]
 context_size = 200000
 prices = {{ input = 0.15, output = 0.6, cache_read = 0.075 }}
 [shaping]
 max_message_chars = 6000
 [compaction]
-model = "fast"
+model = "summary-model"
 max_summary_tokens = 300
 summary_wait_s = 5.0
 [telemetry]
@@ -88,9 +88,9 @@ def odd() -> Iterator[tuple[str, dict[str, Any]]]:
     huge = [{"role": "system", "content": "rules " * 12_000}, {"role": "user", "content": "go"}]
     long = next(m for m in agent(99) if len(m) > 40)
     while True:
-        yield "refused", {"model": "small", "messages": huge}
-        yield "failing", {"model": "failing", "messages": [{"role": "user", "content": "hello"}]}
-        yield "overflow", {"model": "lying", "messages": long}
+        yield "refused", {"model": "model-8k", "messages": huge}
+        yield "failing", {"model": "model-down", "messages": [{"role": "user", "content": "hello"}]}
+        yield "overflow", {"model": "model-16k", "messages": long}
         yield "never seen", {"model": "made-up-by-a-client", "messages": [{"role": "user", "content": "hello"}]}
 
 
@@ -116,7 +116,7 @@ class Load:
         while time.monotonic() < self._ends:
             for messages in kind(number):
                 stream = {"stream": True, "stream_options": {"include_usage": True}} if number else {}
-                await self._post(session, {"model": "small", "messages": messages, **stream})
+                await self._post(session, {"model": "model-8k", "messages": messages, **stream})
                 await asyncio.sleep(0.05)
                 if time.monotonic() > self._ends:
                     return

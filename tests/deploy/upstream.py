@@ -1,11 +1,11 @@
 """An upstream for trying the whole thing: OpenAI's chat format, small windows, a prefix cache, and faults by the
 model's name. Needs aiohttp only, so that it runs inside the image too: `python upstream.py PORT`.
 
-    small     a window of 8,000 tokens, and it says so in /v1/models
-    lying     says 16,000 and refuses over 4,000
-    failing   answers 503, and 500
-    slow      a stream of one piece every 200 ms, 5 s long
-    fast      a window of 200,000, for summaries
+    model-8k        a window of 8,000 tokens, listed as that in /v1/models
+    model-16k       listed with 16,000 tokens, refuses more than 4,000
+    model-down      answers 503, and 500
+    model-slow      a stream of one piece every 200 ms, 5 s long
+    summary-model   a window of 200,000 tokens
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from typing import Any
 
 from aiohttp import web
 
-WINDOWS = {"small": (8_000, 8_000), "lying": (16_000, 4_000), "fast": (200_000, 200_000), "slow": (8_000, 8_000)}
+# Tokens: the window that /v1/models lists, and the one that is enforced.
+WINDOWS = {
+    "model-8k": (8_000, 8_000),
+    "model-16k": (16_000, 4_000),
+    "model-slow": (8_000, 8_000),
+    "summary-model": (200_000, 200_000),
+}
 SUMMARY = "Goal: find the fault. Done so far: files read, two causes excluded, the third is likely."
 _LAST: dict[str, list[str]] = {}
 _COUNT = itertools.count()
@@ -30,14 +36,14 @@ def tokens(text: str) -> int:
 
 
 async def models(_: web.Request) -> web.Response:
-    listed = [{"id": name, "object": "model", "max_model_len": said} for name, (said, _) in WINDOWS.items()]
-    return web.json_response({"object": "list", "data": listed})
+    found = [{"id": name, "object": "model", "max_model_len": listed} for name, (listed, _) in WINDOWS.items()]
+    return web.json_response({"object": "list", "data": found})
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
     body = await request.json()
     model = body["model"]
-    if model == "failing":
+    if model == "model-down":
         status = 503 if next(_COUNT) % 2 else 500
         return web.json_response({"error": {"message": "try later", "type": "server_error"}}, status=status)
     text = json.dumps(body["messages"])
@@ -95,9 +101,9 @@ def _too_long(size: int, window: int) -> web.Response:
 async def _stream(request: web.Request, body: dict[str, Any], answer: str, usage: dict[str, Any]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await response.prepare(request)
-    pieces = ["piece "] * 25 if body["model"] == "slow" else answer.split(" ")
+    pieces = ["piece "] * 25 if body["model"] == "model-slow" else answer.split(" ")
     for piece in pieces:
-        await asyncio.sleep(0.2 if body["model"] == "slow" else 0.002)
+        await asyncio.sleep(0.2 if body["model"] == "model-slow" else 0.002)
         await response.write(_event({"choices": [{"index": 0, "delta": {"content": piece}}]}))
     await response.write(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
     if (body.get("stream_options") or {}).get("include_usage"):
