@@ -5,18 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
-from tests.cli.commands import command, environment, run
-from trimtab.cli.demo.running import free_port
+from tests.cli.commands import run
+from tests.support.chat import post
+from tests.support.served import serving
 from trimtab.cli.plan import read_request
-from trimtab.settings import load
 
 LONG = "a line of a log that goes on and on\n" * 400
 
@@ -140,36 +137,13 @@ def test_thousands_of_messages_fit_on_a_screen() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_json_is_exactly_what_the_server_answers(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_json_is_exactly_what_the_server_answers() -> None:
     """Same configuration, same body: a real server over HTTP, and the command."""
     bodies = [json.dumps({**BODY, "model": model}).encode() for model in ("gpt-4o", "claude-opus-4-5", "house")]
-    port = free_port()
-    config = tmp_path / "trimtab.toml"
-    config.write_text(
-        f"[server]\nport = {port}\n[[upstreams]]\nname = 'none'\nbase_url = 'http://127.0.0.1:9/v1'\n"
-        "[models.'*']\ncontext_size = 32768\n[limits]\ndiscover = false\n"
-    )
-    assert load(config).server.port == port
-    with Popen(command("serve", "--config", str(config)), env=environment()) as server:
-        try:
-            answers = [asked(f"http://127.0.0.1:{port}/v1/context/plan", body) for body in bodies]
-        finally:
-            server.kill()
-    assert answers == [planned("-", "--config", str(config), stdin=body) for body in bodies]
+    toml = "[models.'*']\ncontext_size = 32768\n[limits]\ndiscover = false\n"
+    async with serving("http://127.0.0.1:9/v1", toml) as served:
+        answers = [(await post(served.url, body, "/v1/context/plan")).json() for body in bodies]
+        config = str(served.folder / "trimtab.toml")
+        assert answers == [planned("-", "--config", config, stdin=body) for body in bodies]
     assert all(answer["edits"] for answer in answers)
-
-
-def asked(url: str, body: bytes) -> Any:
-    """POST, waiting for the server to start."""
-    request = urllib.request.Request(url, body, {"content-type": "application/json"})
-    for _ in range(600):
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return json.load(answer)
-        except ConnectionError:
-            time.sleep(0.1)
-        except urllib.error.URLError as error:
-            if not isinstance(error.reason, ConnectionError):
-                raise
-            time.sleep(0.1)
-    raise AssertionError("the server did not start within a minute")

@@ -19,7 +19,7 @@ Answers = dict[str, object]
 
 
 class Asking:
-    """A discovery, its clock, what it told, and the paths it fetched from `answers`."""
+    """A discovery, its clock, its events, and the paths it fetched from `answers`."""
 
     def __init__(self, answers: Answers, *, first_wait_s: float = 1.0) -> None:
         self.answers, self.clock, self.events, self.paths = answers, Clock(), list[Event](), list[str]()
@@ -38,7 +38,7 @@ class Asking:
         if isinstance(answer, Exception):
             raise answer
         if answer == "hang":
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         return answer if answer is None or isinstance(answer, bytes) else json.dumps(answer).encode()
 
     async def window(self, model: str) -> int | None:
@@ -120,7 +120,7 @@ BAD = [
     ({"models": b"<html>hello</html>"}, "discovery_nonsense"),
     ({"models": listed({"id": "a", "max_model_len": -5})}, "discovery_silent"),
     ({"models": OSError("refused")}, "discovery_unreachable"),
-    ({"models": RuntimeError("whatever a client raises")}, "discovery_unreachable"),
+    ({"models": RuntimeError("a bug of a client")}, "discovery_unreachable"),
     ({}, "discovery_unreachable"),
 ]
 

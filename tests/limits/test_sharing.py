@@ -20,11 +20,11 @@ class Stuck:
     """A store that never answers."""
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         return []
 
     async def set(self, key: str, value: bytes, ttl_s: float) -> None:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
 
 async def test_a_second_replica_knows_what_the_first_learned() -> None:
@@ -46,10 +46,10 @@ async def test_a_factor_that_moves_reaches_the_other_within_a_sync() -> None:
         await replica.limit_of("u", "gpt-4o", nothing)
         replica.observe("u", "gpt-4o", 10_000, 10_000)
     one.observe("u", "gpt-4o", 12_000, 15_000)
-    await asyncio.sleep(0)
+    await one.aclose()
     clock.now += 31
     await other.limit_of("u", "gpt-4o", nothing)
-    await asyncio.sleep(0.01)
+    await other.aclose()
     assert other.factor("u", "gpt-4o") == one.factor("u", "gpt-4o")
 
 

@@ -1,11 +1,12 @@
-"""What a request was counted at: the upstream's own count of a conversation, kept for its next request.
+"""What conversations were counted at: the upstream's own count of one, kept for its next request.
 
 A model's factor (`factors`) is an average over conversations, and those differ by more than models do. The usage of
 an answer counts one conversation exactly, and its next request begins with the same messages. So a request that fits
 can be recognized by its count plus an estimate of what is new, and a conversation that is being shaped keeps the
-factor it began with, so that its plan stands still while the model's factor moves.
+factor it began with, so that its plan does not change when the model's factor moves.
 
-Kept in this process, bounded, without any text. A replica that has not seen the conversation uses the model's factor.
+Counts are kept in this process, bounded, without text. A replica that has not seen the conversation uses the model's
+factor.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ class Counts:
         return NO_COUNT
 
     def remember(self, upstream: str, model: str, history: History, count: Count) -> None:
-        """The upstream counted what was sent of this conversation."""
+        """Keep the upstream's count of this conversation."""
         self._counts.put(_keys(upstream, model, history)[-1], count)
 
 
 def counted(estimated: int, tokens: int, factor: float | None) -> Count | None:
     """The count of a request whose sent messages were estimated at `estimated` tokens and counted at `tokens`;
-    `factor` is what it was shaped with, None where it was sent as received. None for a count beyond belief."""
+    `factor` is what it was shaped with, None where it was sent as received. None for a count that is not believed."""
     if believed(estimated, tokens) is None:
         return None
     ratio = tokens / estimated
@@ -79,7 +80,7 @@ def counted(estimated: int, tokens: int, factor: float | None) -> Count | None:
 
 
 def near(history: History, factor: float, usable: int) -> bool:
-    """Whether a conversation is so large for its budget of `usable` tokens that a count of it matters."""
+    """True when a conversation is so large, for its budget of `usable` tokens, that its count matters."""
     return history.tokens * factor > usable * _NEAR
 
 
@@ -95,7 +96,7 @@ def factor_of(last: LastCount, model_factor: float) -> float:
 
 
 def _keys(upstream: str, model: str, history: History) -> list[int]:
-    """A key for each beginning of the conversation, from none of its messages to all."""
+    """A key for each beginning of the conversation: of 0 messages, of 1, and so on."""
     key = hash((upstream, model, history.extras))
     keys = [key]
     for view in history.views:

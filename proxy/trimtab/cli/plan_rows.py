@@ -39,22 +39,27 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def before(self) -> int:
+        """Tokens before."""
         return sum(item.before for item in self.items)
 
     @property
     def after(self) -> int:
+        """Tokens after."""
         return sum(item.after for item in self.items)
 
     @property
     def kinds(self) -> Counter[str]:
+        """How many messages of each kind."""
         return Counter(item.kind for item in self.items)
 
     @property
     def fates(self) -> Counter[Fate]:
+        """How many messages of each fate."""
         return Counter(item.fate for item in self.items)
 
     @property
     def tools(self) -> Counter[str]:
+        """How often each tool is called."""
         return Counter(name for item in self.items for name in item.tools)
 
 

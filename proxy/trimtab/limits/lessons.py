@@ -122,7 +122,7 @@ class Lessons:
         return True
 
     def dump(self, upstream: str, model: str) -> bytes:
-        """The pair's lesson for other replicas; an empty lesson where there is none."""
+        """The pair's lesson for other replicas; an empty one without a lesson."""
         return msgspec.json.encode(self.of(upstream, model) or Lesson())
 
     def merge(self, upstream: str, model: str, shared: bytes) -> None:

@@ -128,4 +128,4 @@ class Limits:
 
 
 def _ignore(_: Event) -> None:
-    """Where no one counts events."""
+    """The `notify` of those who do not count events."""
