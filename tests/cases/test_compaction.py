@@ -8,12 +8,12 @@ import pytest
 
 from tests.cases.case import request
 from tests.cases.trial import still_valid, tried, window
-from tests.summaries.models import OPENING
 from tests.support.chat import COMPLETION, OVERFLOW, post
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
 from tests.support.summaries import COMPACT, is_summary, split, writing
+from tests.support.summary_models import OPENING
 from trimtab.context.policy import HINTS
 from trimtab.resources import resource
 from trimtab.summaries.prompts import load_prompts

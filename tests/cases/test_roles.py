@@ -9,9 +9,9 @@ import pytest
 
 from tests.cases.case import case, request
 from tests.cases.trial import inflated, squeezed, still_valid, tried, window
-from tests.summaries.models import OPENING
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.scripted import json_reply
+from tests.support.summary_models import OPENING
 
 pytestmark = pytest.mark.anyio
 

@@ -168,7 +168,7 @@ ASKED = CompletionRequest("m", (b'{"role":"system","content":"s"}', b'{"role":"u
 
 
 async def test_a_summary_is_asked_for_like_any_completion() -> None:
-    usage = {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40}}
+    usage = {"prompt_tokens": 50, "completion_tokens": 9}
     async with calling(json_reply({**completion(content="short"), "usage": usage})) as (calls, _, server):
         answer = await calls.complete(ASKED)
     sent = server.requests[0]
@@ -180,7 +180,7 @@ async def test_a_summary_is_asked_for_like_any_completion() -> None:
         "stream": False,
     }
     assert sent.header(b"authorization") == b"Bearer c"
-    assert answer == Completion("short", "stop", False, 50, 9, 40)
+    assert answer == Completion("short", "stop", False, 50, 9)
 
 
 async def test_a_model_that_refuses_max_tokens_gets_the_newer_field() -> None:
@@ -193,10 +193,10 @@ async def test_a_model_that_refuses_max_tokens_gets_the_newer_field() -> None:
 
 
 @pytest.mark.parametrize(("tools", "choice"), [(True, "none"), (False, None)])
-async def test_a_summary_that_rides_keeps_the_fields_and_may_call_no_tool(tools: bool, choice: str | None) -> None:
+async def test_an_appended_call_keeps_the_fields_and_may_call_no_tool(tools: bool, choice: str | None) -> None:
     fields = {"temperature": msgspec.Raw(b"0.70"), **({"tools": msgspec.Raw(b"[{}]")} if tools else {})}
     async with calling(json_reply(completion(content="s"))) as (calls, _, server):
-        await calls.complete(msgspec.structs.replace(ASKED, fields=fields, ride=True))
+        await calls.complete(msgspec.structs.replace(ASKED, fields=fields))
     assert server.requests[0].json().get("tool_choice") == choice
     assert b'"temperature":0.70' in server.requests[0].body
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.exchange.requests import shaping
-from tests.summaries.models import Fixed, Keeper, decoded
 from tests.support.conversations import chat
+from tests.support.summary_models import Fixed, Keeper, decoded
+from tests.support.waiting import eventually
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED
@@ -18,7 +18,7 @@ from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.compaction import NOTHING, Compaction, fitting
 from trimtab.exchange.shape import Shaping, outgoing
 from trimtab.store.memory import MemoryStore
-from trimtab.summaries.completion import Complete, Completion
+from trimtab.summaries.completion import Complete, Completion, CompletionRequest
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer
@@ -131,10 +131,12 @@ async def test_a_model_that_fails_leaves_the_note_in_the_gap(_: str, model: Comp
 
 
 async def test_nobody_waits_longer_than_is_configured_and_the_next_finds_it() -> None:
-    made = compaction(Keeper(delay_s=0.2), summary_wait_s=0.05)
+    model = Keeper(held=True)
+    made = compaction(model, summary_wait_s=0.05)
     waited = await made.gather(decided(LONG), b"k")
-    await asyncio.sleep(1.0)
     assert (waited.text, waited.result) == (None, "fallback")
+    model.gate.set()
+    await eventually(lambda: made.stored(decided(LONG), b"k"))
     assert (await made.gather(decided(LONG), b"k")).result == "hit"
 
 
@@ -162,41 +164,43 @@ async def test_the_next_summary_is_made_before_it_is_needed() -> None:
     assert not near.plan.edits
     assert await made.prepare(near, b"k")
     assert not await made.prepare(near, b"k")  # under way
-    await asyncio.sleep(0.3)
+    ahead = msgspec.structs.replace(near, plan=msgspec.structs.replace(near.plan, summary=near.plan.ahead))
+    await eventually(lambda: made.stored(ahead, b"k"))
     assert not await made.prepare(near, b"k")  # there
     calls = len(model.asked)
     assert calls > 0
-    needed = msgspec.structs.replace(near.plan, summary=near.plan.ahead)
-    assert (await made.gather(msgspec.structs.replace(near, plan=needed), b"k")).result == "hit"
+    assert (await made.gather(ahead, b"k")).result == "hit"
     assert len(model.asked) == calls
 
 
-# -- riding on what was sent -------------------------------------------------------------------------------------
+# -- appended to what was sent -----------------------------------------------------------------------------------
 
 
-async def ridden(made: Shaping, **settings: Any) -> Keeper:
+async def prepared(made: Shaping, **settings: Any) -> CompletionRequest:
+    """The one call that makes the summary ahead."""
     model = Keeper()
-    riding = compaction(model, ride_prefix=True, **settings)
-    assert await riding.prepare(made, b"k")
-    async with asyncio.timeout(5):
-        while not model.asked:  # noqa: ASYNC110  the model is no part of the house and has no event
-            await asyncio.sleep(0.01)
-    return model
+    assert await compaction(model, ride_prefix=True, **settings).prepare(made, b"k")
+    await eventually(lambda: len(model.asked) > 0)
+    (asked,) = model.asked
+    return asked
 
 
-async def test_the_summary_ahead_rides_on_what_was_sent_to_the_end_of_its_span() -> None:
+def is_appended(asked: CompletionRequest, made: Shaping) -> bool:
+    return asked.messages[0] == bytes(made.request.messages[0])
+
+
+async def test_the_call_ahead_of_need_is_appended_to_what_was_sent_up_to_its_last_segment() -> None:
     made = decided(NEAR, tools=[{"type": "function"}], temperature=0.7, user="u")
-    (asked,) = (await ridden(made)).asked
+    asked = await prepared(made)
     stop = made.plan.ahead[-1].stop
-    assert asked.ride
     assert list(asked.messages[:-1]) == [bytes(raw) for raw in made.request.messages[:stop]]
     assert decoded(asked.messages[-1])["role"] == "user"
     assert set(asked.fields) == {"tools", "user"}
 
 
-async def test_a_named_model_has_nothing_to_ride_on() -> None:
-    (asked,) = (await ridden(decided(NEAR), model="fast")).asked
-    assert not asked.ride
+async def test_for_a_named_model_nothing_is_appended_to_what_was_sent() -> None:
+    made = decided(NEAR)
+    assert not is_appended(await prepared(made, model="fast"), made)
 
 
 async def test_what_was_cut_is_read_as_it_was_written() -> None:
@@ -205,8 +209,8 @@ async def test_what_was_cut_is_read_as_it_was_written() -> None:
     made = shaping(messages, policy=msgspec.structs.replace(POLICY, shaping=rules), cap=6_500)
     assert made.plan.ahead
     assert made.plan.edits
-    (asked,) = (await ridden(made)).asked
-    assert not asked.ride
+    asked = await prepared(made)
+    assert not is_appended(asked, made)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +233,7 @@ async def test_a_long_summary_never_makes_a_request_too_long() -> None:
     """Up to twice the length asked for is taken, so that a talkative model is not asked again and again."""
     shaped = decided(LONG)
     full = msgspec.structs.replace(shaped, plan=msgspec.structs.replace(shaped.plan, budget=shaped.plan.sent + 20))
-    talkative = Completion("word " * 400, "stop", False, 0, 0)
+    talkative = Completion("word " * 400)
     loose = (await compaction(Fixed(talkative)).gather(shaped, b"k")).text or ""
     tight = (await compaction(Fixed(talkative)).gather(full, b"k")).text or ""
     assert 0 < text_tokens(tight) <= 320 < text_tokens(loose) <= 600

@@ -1,14 +1,14 @@
-"""Each reason to refuse a summary, and what is not one."""
+"""Each reason to reject a summary, and what is accepted."""
 
 from __future__ import annotations
 
 import pytest
 
-from trimtab.summaries.accept import REASONS, Replaced, refusal
+from trimtab.summaries.accept import REASONS, Source, rejection
 from trimtab.summaries.completion import Completion
 
 GOOD = "The user wants a report by Friday; the budget is 300 and the draft lies in report.md."
-REPLACED = Replaced(tokens=1_000, max_tokens=100, user_texts=["Please write the report until Friday."])
+SOURCE = Source(tokens=1_000, max_tokens=100, user_texts=["Please write the report until Friday."])
 
 CASES: list[tuple[Completion, str | None]] = [
     (Completion(GOOD), None),
@@ -34,8 +34,8 @@ CASES: list[tuple[Completion, str | None]] = [
 
 
 @pytest.mark.parametrize(("answer", "reason"), CASES)
-def test_an_answer_is_refused_for_this(answer: Completion, reason: str | None) -> None:
-    assert refusal(answer, REPLACED) == reason
+def test_an_answer_is_rejected_for_this(answer: Completion, reason: str | None) -> None:
+    assert rejection(answer, SOURCE) == reason
 
 
 def test_every_reason_has_a_case() -> None:
@@ -43,5 +43,5 @@ def test_every_reason_has_a_case() -> None:
 
 
 def test_a_short_text_in_few_characters_is_not_too_short() -> None:
-    chinese = Replaced(1_000, 100, ["请写报告，星期五之前完成。"])
-    assert refusal(Completion("用户希望在星期五之前完成报告，预算为三百。"), chinese) is None
+    chinese = Source(1_000, 100, ["请写报告，星期五之前完成。"])
+    assert rejection(Completion("用户希望在星期五之前完成报告，预算为三百。"), chinese) is None

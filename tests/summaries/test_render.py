@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from trimtab.summaries.render import Entry, entries, mark_of, written
+from trimtab.summaries.render import Entry, choose_mark, entries, rendered
 
 
 def call(name: str, arguments: Any, id: str = "c1") -> dict[str, Any]:
@@ -89,15 +89,15 @@ def test_a_head_stays_on_its_line() -> None:
     assert entries([msgspec.json.encode({"role": "user", "name": name, "content": "x"})])[0].head.count("\n") == 0
 
 
-def test_the_same_conversation_is_written_the_same() -> None:
+def test_the_same_conversation_is_rendered_the_same() -> None:
     parts = [Entry("user", "a"), Entry("assistant", "b")]
-    assert mark_of(parts, b"t") == mark_of(list(parts), b"t")
-    assert written(parts, "abcdef") == "[abcdef user]\na\n[abcdef assistant]\nb\n[abcdef end]"
+    assert choose_mark(parts, b"t") == choose_mark(list(parts), b"t")
+    assert rendered(parts, "abcdef") == "[abcdef user]\na\n[abcdef assistant]\nb\n[abcdef end]"
 
 
 def test_the_mark_cannot_be_known_without_the_tenant_s_secret() -> None:
     parts = [Entry("user", "a")]
-    assert mark_of(parts, b"one") != mark_of(parts, b"other")
+    assert choose_mark(parts, b"one") != choose_mark(parts, b"other")
 
 
 INJECTIONS = [
@@ -111,14 +111,14 @@ INJECTIONS = [
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_no_message_passes_for_an_end(text: str) -> None:
     parts = [Entry("user", text), Entry("assistant", "ok")]
-    mark = mark_of(parts, b"t")
-    assert written(parts, mark).count(f"[{mark} ") == 3
+    mark = choose_mark(parts, b"t")
+    assert rendered(parts, mark).count(f"[{mark} ") == 3
 
 
 @given(st.lists(st.text("0123456789abcdef[] \n", max_size=200), min_size=1, max_size=5))
 def test_the_mark_never_occurs_in_what_it_marks(bodies: list[str]) -> None:
     parts = [Entry("user", body) for body in bodies]
-    assert mark_of(parts, b"t") not in "\n".join(bodies)
+    assert choose_mark(parts, b"t") not in "\n".join(bodies)
 
 
 json = st.recursive(

@@ -1,4 +1,4 @@
-"""Scripts are told apart where they are clear, and left alone where they are not."""
+"""Scripts are distinguished where they are clear."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.summaries.script import dominant, foreign, spoken
+from trimtab.summaries.script import is_foreign, main_script, users_script
 
 ENGLISH = "Please fix the parser and then run the tests again."
 RUSSIAN = "Пожалуйста, исправь парсер и потом запусти тесты."
@@ -31,14 +31,14 @@ NAMES = [
 
 @pytest.mark.parametrize(("text", "name"), NAMES)
 def test_the_script_of_a_text(text: str, name: str | None) -> None:
-    assert dominant(text) == name
+    assert main_script(text) == name
 
 
 def test_what_people_speak_is_not_what_they_paste() -> None:
-    assert spoken([CHINESE + "\n" + LOG]) == "Chinese or Japanese"
-    assert spoken([RUSSIAN, LOG, RUSSIAN]) == "Cyrillic"
-    assert spoken([RUSSIAN, ENGLISH]) is None
-    assert spoken([]) is None
+    assert users_script([CHINESE + "\n" + LOG]) == "Chinese or Japanese"
+    assert users_script([RUSSIAN, LOG, RUSSIAN]) == "Cyrillic"
+    assert users_script([RUSSIAN, ENGLISH]) is None
+    assert users_script([]) is None
 
 
 FOREIGN = [
@@ -57,18 +57,18 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("summary", "texts", "is_foreign"), FOREIGN)
-def test_a_summary_in_another_script(summary: str, texts: list[str], is_foreign: bool) -> None:
-    assert foreign(summary, texts) is is_foreign
+@pytest.mark.parametrize(("summary", "texts", "foreign"), FOREIGN)
+def test_a_summary_in_another_script(summary: str, texts: list[str], foreign: bool) -> None:
+    assert is_foreign(summary, texts) is foreign
 
 
 @given(st.text(), st.lists(st.text(), max_size=4))
 def test_any_text_is_judged(summary: str, texts: list[str]) -> None:
-    assert foreign(summary, texts) in (True, False)
+    assert is_foreign(summary, texts) in (True, False)
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_the_users_own_words_are_not_foreign(texts: list[str]) -> None:
     whole = "".join(texts)
-    if dominant(whole) == spoken(texts):
-        assert not foreign(whole, texts)
+    if main_script(whole) == users_script(texts):
+        assert not is_foreign(whole, texts)

@@ -1,4 +1,4 @@
-"""The way of a summary: found, joined or made; once; for the right conversation; and never in anyone's way."""
+"""A summary is read, shared or made: once, for the right conversation, and without holding a request up for long."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.summaries.models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
+from tests.support.summary_models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
 from tests.support.valkey import Valkey
+from tests.support.waiting import eventually
 from trimtab.errors import UpstreamError, UpstreamUnreachable
 from trimtab.store.keys import lock_key
 from trimtab.store.memory import MemoryStore
 from trimtab.store.protocol import Store
 from trimtab.store.settings import RedisSettings, open_store
 from trimtab.summaries.chain import Writer
-from trimtab.summaries.completion import Complete, Completion, Ride
+from trimtab.summaries.completion import Complete, Completion, SentPrefix
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer
@@ -33,7 +34,13 @@ Open = Callable[..., Summarizer]
 
 
 @pytest.fixture
-async def opened() -> AsyncIterator[Open]:
+def made_calls() -> list[SummaryCall]:
+    """Every call of a summary model in this test."""
+    return []
+
+
+@pytest.fixture
+async def opened(made_calls: list[SummaryCall]) -> AsyncIterator[Open]:
     """Opens summarizers, and ends them with the test."""
     async with AsyncExitStack() as stack:
 
@@ -43,13 +50,11 @@ async def opened() -> AsyncIterator[Open]:
                 store if store is not None else MemoryStore(),
                 complete,
                 PROMPTS,
-                calls.append,
+                made_calls.append,
             )
             stack.push_async_callback(made.drain, 0)
             return made
 
-        calls: list[SummaryCall] = []
-        make.calls = calls  # type: ignore[attr-defined]
         yield make
 
 
@@ -66,6 +71,11 @@ async def shared_store(valkey: Valkey) -> AsyncIterator[Callable[[], Store]]:
         yield replica
 
 
+async def covers(summarizer: Summarizer, messages: list[bytes], segments: int) -> bool:
+    """True when a summary of that many segments is stored."""
+    return await summarizer.stored(want(messages, segments), ALICE) == segments
+
+
 # -- found and made ----------------------------------------------------------------------------------------
 
 
@@ -74,7 +84,7 @@ async def test_it_is_made_once_and_found_after(opened: Open) -> None:
     summarizer = opened(model)
     first = await summarizer.fetch(want(messages, 3), messages, ALICE)
     again = await summarizer.fetch(want(messages, 3), messages, ALICE)
-    assert (first.result, first.calls, again.result, again.calls) == ("miss", 1, "hit", 0)
+    assert (first.result, again.result, len(model.asked)) == ("miss", "hit", 1)
     assert first.text == again.text
     assert FACT.findall(first.text or "") == [f"FACT-{n:05d}" for n in range(12)]
     assert first.covers == again.covers == 3
@@ -87,7 +97,7 @@ async def test_a_growing_conversation_reads_each_message_once(opened: Open) -> N
     summarizer = opened(model)
     for segments in range(1, 20):
         outcome = await summarizer.fetch(want(messages, segments), messages, ALICE)
-        assert (outcome.result, outcome.calls) == ("miss", 1)
+        assert (outcome.result, len(model.asked)) == ("miss", segments)
     assert "".join(model.read(n) for n in range(19)).count(FILLER) == 19 * 4
     assert len(set(FACT.findall(outcome.text or ""))) == 19 * 4
 
@@ -110,9 +120,9 @@ async def test_a_long_way_to_go_takes_as_few_calls_as_fit(opened: Open) -> None:
         model = Keeper()
         outcome = await opened(model).fetch(want(messages, 19), messages, Writer("m", b"k", read_tokens=read_tokens))
         assert outcome.result == "miss"
-        assert 1 <= outcome.calls <= most
+        assert 1 <= len(model.asked) <= most
         assert len(set(FACT.findall(outcome.text or ""))) == 76
-        assert sum(model.read(n).count(FILLER) for n in range(outcome.calls)) == 76
+        assert sum(model.read(n).count(FILLER) for n in range(len(model.asked))) == 76
 
 
 async def test_a_segment_larger_than_the_model_can_read_is_read_in_pieces(opened: Open) -> None:
@@ -124,12 +134,12 @@ async def test_a_segment_larger_than_the_model_can_read_is_read_in_pieces(opened
         want(messages, 1, max_tokens=1_500), messages, Writer("m", b"k", read_tokens=4_000)
     )
     assert outcome.result == "miss"
-    assert outcome.calls == len(model.asked) > 3
+    assert len(model.asked) > 3
     assert set(facts) <= set(FACT.findall(outcome.text or ""))
     assert max(request.max_tokens for request in model.asked) == 3_000
 
 
-async def test_stored_tells_how_far_a_summary_reaches(opened: Open) -> None:
+async def test_stored_gives_how_far_a_summary_reaches(opened: Open) -> None:
     messages = conversation(10)
     summarizer = opened(Keeper())
     assert await summarizer.stored(want(messages, 4), ALICE) == 0
@@ -152,7 +162,9 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("messages", "writer"), OTHERS.values(), ids=OTHERS.keys())
-async def test_nobody_gets_a_summary_of_something_else(opened: Open, messages: list[bytes], writer: Writer) -> None:
+async def test_a_summary_is_only_for_its_own_conversation_model_and_tenant(
+    opened: Open, messages: list[bytes], writer: Writer
+) -> None:
     model, store = Keeper(), MemoryStore()
     await opened(model, store).fetch(want(MESSAGES, 2), MESSAGES, ALICE)
     outcome = await opened(model, store).fetch(want(messages, 2), messages, writer)
@@ -166,7 +178,7 @@ async def test_a_branch_shares_what_came_before_it(opened: Open) -> None:
     await summarizer.fetch(want(messages, 2), messages, ALICE)
     branch = [*messages[:9], said("user", f"FACT-99999 {FILLER}"), *messages[10:]]
     outcome = await summarizer.fetch(want(branch, 3), branch, ALICE)
-    assert outcome.calls == 1
+    assert len(model.asked) == 2
     assert model.read(-1).count(FILLER) == 4
     assert "FACT-99999" in (outcome.text or "")
     back = await summarizer.fetch(want(messages, 3), messages, ALICE)
@@ -174,22 +186,28 @@ async def test_a_branch_shares_what_came_before_it(opened: Open) -> None:
 
 
 async def test_two_branches_at_once_do_not_get_each_others(opened: Open) -> None:
-    model, messages = Keeper(delay_s=0.05), conversation(10)
+    model, messages = Keeper(held=True), conversation(10)
     branch = [*messages[:7], said("user", f"FACT-99999 {FILLER}"), *messages[8:]]
     summarizer = opened(model)
-    one, other = await asyncio.gather(
+    both = asyncio.gather(
         summarizer.fetch(want(messages, 2), messages, ALICE), summarizer.fetch(want(branch, 2), branch, ALICE)
     )
+    await eventually(lambda: len(model.asked) > 0)
+    model.gate.set()
+    one, other = await both
     assert "FACT-99999" not in (one.text or "")
     assert "FACT-99999" in (other.text or "")
 
 
-async def test_a_shorter_and_a_longer_wish_at_once_read_nothing_twice(opened: Open) -> None:
-    model, messages = Keeper(delay_s=0.05), conversation(10)
+async def test_a_shorter_and_a_longer_request_at_once_read_nothing_twice(opened: Open) -> None:
+    model, messages = Keeper(held=True), conversation(10)
     summarizer = opened(model)
     short = asyncio.create_task(summarizer.fetch(want(messages, 1), messages, ALICE))
-    await asyncio.sleep(0.01)
-    outcome = await summarizer.fetch(want(messages, 3), messages, ALICE)
+    await eventually(lambda: len(model.asked) > 0)
+    long = asyncio.create_task(summarizer.fetch(want(messages, 3), messages, ALICE))
+    await asyncio.sleep(0)
+    model.gate.set()
+    outcome = await long
     assert (await short).covers == 1
     assert outcome.covers == 3
     assert sum(model.read(n).count(FILLER) for n in range(len(model.asked))) == 12
@@ -199,12 +217,15 @@ async def test_a_shorter_and_a_longer_wish_at_once_read_nothing_twice(opened: Op
 
 
 async def test_fifty_requests_on_two_replicas_make_one_call(opened: Open, shared_store: Callable[[], Store]) -> None:
-    model, messages = Keeper(delay_s=0.3), conversation(10)
+    model, messages = Keeper(held=True), conversation(10)
     replicas = [opened(model, shared_store()) for _ in range(2)]
-    outcomes = await asyncio.gather(*(replicas[n % 2].fetch(want(messages, 3), messages, ALICE) for n in range(50)))
+    fetching = [asyncio.create_task(replicas[n % 2].fetch(want(messages, 3), messages, ALICE)) for n in range(50)]
+    await eventually(lambda: len(model.asked) > 0)
+    model.gate.set()
+    outcomes = await asyncio.gather(*fetching)
     assert len(model.asked) == 1
     assert {outcome.text for outcome in outcomes} == {outcomes[0].text}
-    assert sum(outcome.calls for outcome in outcomes) == 1
+    assert [outcome.tokens_in > 0 for outcome in outcomes].count(True) == 1
     assert {outcome.covers for outcome in outcomes} == {3}
 
 
@@ -230,26 +251,26 @@ async def test_a_crashed_holder_blocks_for_no_longer_than_its_lock(
     assert 0.3 < time.monotonic() - start < 2
 
 
-async def test_who_goes_away_takes_nothing_with_him(opened: Open) -> None:
-    model, messages = Keeper(delay_s=0.1), conversation(10)
+async def test_a_caller_that_goes_away_ends_nothing(opened: Open) -> None:
+    model, messages = Keeper(held=True), conversation(10)
     summarizer = opened(model)
     gone = asyncio.create_task(summarizer.fetch(want(messages, 2), messages, ALICE))
-    await asyncio.sleep(0.02)
+    await eventually(lambda: len(model.asked) > 0)
     stays = asyncio.create_task(summarizer.fetch(want(messages, 2), messages, ALICE))
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0)
     gone.cancel()
+    model.gate.set()
     assert (await stays).result == "miss"
     assert len(model.asked) == 1
 
 
 async def test_the_wait_is_bounded_and_the_work_goes_on(opened: Open) -> None:
-    model, messages = Keeper(delay_s=0.3), conversation(10)
-    summarizer = opened(model)
-    start = time.monotonic()
-    outcome = await summarizer.fetch(want(messages, 2), messages, ALICE, wait_s=0.05)
-    assert time.monotonic() - start < 0.25
-    assert (outcome.result, outcome.reason, outcome.text) == ("fallback", "waited", None)
-    await asyncio.sleep(0.4)
+    model, messages = Keeper(held=True), conversation(10)
+    summarizer = opened(model, summary_wait_s=0.05)
+    outcome = await summarizer.fetch(want(messages, 2), messages, ALICE)
+    assert (outcome.result, outcome.text) == ("fallback", None)
+    model.gate.set()
+    await eventually(lambda: covers(summarizer, messages, 2))
     assert (await summarizer.fetch(want(messages, 2), messages, ALICE)).result == "hit"
     assert len(model.asked) == 1
 
@@ -257,10 +278,10 @@ async def test_the_wait_is_bounded_and_the_work_goes_on(opened: Open) -> None:
 async def test_a_fallback_offers_the_newest_summary_there_is(opened: Open) -> None:
     messages = conversation(10)
     model = Keeper()
-    summarizer = opened(model)
+    summarizer = opened(model, summary_wait_s=0.05)
     before = await summarizer.fetch(want(messages, 2), messages, ALICE)
-    model.delay_s = 1
-    outcome = await summarizer.fetch(want(messages, 3), messages, ALICE, wait_s=0.01)
+    model.gate.clear()
+    outcome = await summarizer.fetch(want(messages, 3), messages, ALICE)
     assert (outcome.result, outcome.covers, outcome.text) == ("fallback", 2, before.text)
 
 
@@ -283,28 +304,32 @@ FAULTS: dict[str, tuple[Completion | Exception, str]] = {
 
 @pytest.mark.parametrize(("answer", "reason"), FAULTS.values(), ids=FAULTS.keys())
 async def test_a_bad_answer_is_one_failure_and_not_tried_again(
-    opened: Open, answer: Completion | Exception, reason: str
+    opened: Open, made_calls: list[SummaryCall], answer: Completion | Exception, reason: str
 ) -> None:
     model, messages = Fixed(answer), conversation(10)
     summarizer = opened(model)
     outcome = await summarizer.fetch(want(messages, 2), messages, ALICE)
-    assert (outcome.result, outcome.text, outcome.reason) == ("fallback", None, reason)
+    assert (outcome.result, outcome.text) == ("fallback", None)
     again = await summarizer.fetch(want(messages, 3), messages, ALICE)
-    assert (again.result, again.reason, again.calls) == ("fallback", "paused", 0)
-    assert [call.result for call in opened.calls] == [reason]  # type: ignore[attr-defined]
+    assert (again.result, again.tokens_in) == ("fallback", 0)
+    assert [call.result for call in made_calls] == [reason]
     assert model.calls == 1
 
 
-async def test_a_hanging_model_is_given_up(opened: Open) -> None:
-    model, messages = Fixed(Completion(GOOD), delay_s=60), conversation(10)
+async def test_a_hanging_model_is_given_up(opened: Open, made_calls: list[SummaryCall]) -> None:
+    model, messages = Fixed(Completion(GOOD), held=True), conversation(10)
     outcome = await opened(model, call_timeout_s=0.1).fetch(want(messages, 2), messages, ALICE)
-    assert (outcome.result, outcome.reason) == ("fallback", "upstream_timeout")
+    assert outcome.result == "fallback"
+    assert [call.result for call in made_calls] == ["upstream_timeout"]
 
 
 async def test_a_failure_is_seen_by_all_replicas(opened: Open, shared_store: Callable[[], Store]) -> None:
-    model, messages = Fixed(UpstreamError("429"), delay_s=0.2), conversation(10)
+    model, messages = Fixed(UpstreamError("429"), held=True), conversation(10)
     replicas = [opened(model, shared_store()) for _ in range(2)]
-    outcomes = await asyncio.gather(*(replicas[n % 2].fetch(want(messages, 2), messages, ALICE) for n in range(20)))
+    fetching = [asyncio.create_task(replicas[n % 2].fetch(want(messages, 2), messages, ALICE)) for n in range(20)]
+    await eventually(lambda: model.calls > 0)
+    model.gate.set()
+    outcomes = await asyncio.gather(*fetching)
     assert {outcome.result for outcome in outcomes} == {"fallback"}
     assert model.calls == 1
 
@@ -314,11 +339,11 @@ async def test_a_model_that_fails_for_all_conversations_is_left_alone(opened: Op
     summarizer = opened(model)
     for n in range(10):
         messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
-        outcome = await summarizer.fetch(want(messages, 1), messages, ALICE)
+        await summarizer.fetch(want(messages, 1), messages, ALICE)
     assert model.calls == 3
-    assert outcome.reason == "model_down"
     messages = conversation(10)
-    assert (await summarizer.fetch(want(messages, 1), messages, Writer("model-1", b"bob"))).calls == 1
+    await summarizer.fetch(want(messages, 1), messages, Writer("model-1", b"bob"))
+    assert model.calls == 4  # one tenant's failures do not stop another's calls
 
 
 async def test_a_bug_in_the_call_is_not_hidden(opened: Open) -> None:
@@ -331,28 +356,31 @@ async def test_a_bug_in_the_call_is_not_hidden(opened: Open) -> None:
 
 
 async def test_what_was_prepared_is_there_when_it_is_needed(opened: Open) -> None:
-    model, messages = Keeper(delay_s=0.05), conversation(10)
+    model, messages = Keeper(held=True), conversation(10)
     summarizer = opened(model)
     assert await summarizer.prepare(want(messages, 2), messages, ALICE)
     assert not await summarizer.prepare(want(messages, 2), messages, ALICE)  # under way
-    await asyncio.sleep(0.2)
+    model.gate.set()
+    await eventually(lambda: covers(summarizer, messages, 2))
     assert not await summarizer.prepare(want(messages, 2), messages, ALICE)  # there
     assert (await summarizer.fetch(want(messages, 2), messages, ALICE)).result == "hit"
-    assert [call.background for call in opened.calls] == [True]  # type: ignore[attr-defined]
+    assert len(model.asked) == 1
 
 
 async def test_a_request_joins_what_is_being_prepared(opened: Open) -> None:
-    model, messages = Keeper(delay_s=0.1), conversation(10)
+    model, messages = Keeper(held=True), conversation(10)
     summarizer = opened(model)
     assert await summarizer.prepare(want(messages, 2), messages, ALICE)
-    await asyncio.sleep(0.02)
-    outcome = await summarizer.fetch(want(messages, 2), messages, ALICE)
-    assert (outcome.result, outcome.calls, len(model.asked)) == ("miss", 0, 1)
+    await eventually(lambda: len(model.asked) > 0)
+    fetching = asyncio.create_task(summarizer.fetch(want(messages, 2), messages, ALICE))
+    await asyncio.sleep(0)
+    model.gate.set()
+    outcome = await fetching
+    assert (outcome.result, outcome.tokens_in, len(model.asked)) == ("miss", 0, 1)
 
 
 async def test_work_ahead_is_bounded(opened: Open) -> None:
-    model = Keeper(delay_s=0.2)
-    summarizer = opened(model, max_background=2)
+    summarizer = opened(Keeper(held=True), max_background=2)
     begun = []
     for n in range(5):
         messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
@@ -360,48 +388,51 @@ async def test_work_ahead_is_bounded(opened: Open) -> None:
     assert begun == [True, True, False, False, False]
 
 
-@pytest.mark.parametrize(("grace_s", "left"), [(2.0, 1), (0.0, 0)])
-async def test_at_shutdown_work_is_drained_or_dropped(opened: Open, grace_s: float, left: int) -> None:
+@pytest.mark.parametrize(("answers", "grace_s", "left"), [(True, 5.0, 1), (False, 0.0, 0)])
+async def test_at_shutdown_work_is_finished_or_cancelled(
+    opened: Open, answers: bool, grace_s: float, left: int
+) -> None:
     store, messages, idle = MemoryStore(), conversation(10), len(asyncio.all_tasks())
-    summarizer = opened(Keeper(delay_s=0.1), store)
+    model = Keeper(held=True)
+    summarizer = opened(model, store)
     await summarizer.prepare(want(messages, 1), messages, ALICE)
-    await asyncio.sleep(0.02)
-    start = time.monotonic()
+    await eventually(lambda: len(model.asked) > 0)
+    if answers:
+        model.gate.set()
     await summarizer.drain(grace_s)
-    assert time.monotonic() - start < 1
     assert await opened(Keeper(), store).stored(want(messages, 1), ALICE) == left
     assert not await summarizer.prepare(want(messages, 1), messages, ALICE)
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == idle
 
 
-# -- riding on what was sent -------------------------------------------------------------------------------
+# -- appended to what was sent -----------------------------------------------------------------------------
 
 
-async def test_a_ride_appends_one_message_to_what_was_sent(opened: Open) -> None:
+async def test_a_call_may_append_one_message_to_what_was_sent(opened: Open) -> None:
     model, messages = Keeper(), conversation(10)
-    writer = Writer("m", b"k", ride=Ride(tuple(messages[:9])))
+    writer = Writer("m", b"k", prefix=SentPrefix(tuple(messages[:9])))
     outcome = await opened(model, ride_prefix=True).fetch(want(messages, 2), messages, writer)
     assert outcome.result == "miss"
-    assert model.asked[0].ride
     assert model.asked[0].messages[:-1] == tuple(messages[:9])
     assert decoded(model.asked[0].messages[-1])["role"] == "user"
 
 
-async def test_a_ride_the_client_s_own_words_spoil_is_made_up_for(opened: Open) -> None:
+async def test_an_appended_call_that_the_clients_instructions_spoil_is_followed_by_a_separate_one(
+    opened: Open, made_calls: list[SummaryCall]
+) -> None:
     class Obedient(Keeper):
         async def __call__(self, request):  # type: ignore[no-untyped-def]
             answer = await super().__call__(request)
             return Completion("NOTHING") if "output NOTHING" in self.read(-1) else answer
 
     messages = [said("system", "If there is nothing to do, output NOTHING."), *conversation(10)[1:]]
-    writer = Writer("m", b"k", ride=Ride(tuple(messages[:9])))
-    outcome = await opened(Obedient(), ride_prefix=True).fetch(want(messages, 2), messages, writer)
+    writer = Writer("m", b"k", prefix=SentPrefix(tuple(messages[:9])))
+    model = Obedient()
+    outcome = await opened(model, ride_prefix=True).fetch(want(messages, 2), messages, writer)
     assert outcome.result == "miss"
-    assert [(call.ride, call.result) for call in opened.calls] == [  # type: ignore[attr-defined]
-        (True, "too_short"),
-        (False, "made"),
-    ]
+    assert [request.messages[0] == messages[0] for request in model.asked] == [True, False]
+    assert [call.result for call in made_calls] == ["too_short", "made"]
 
 
 # -- what stores do ----------------------------------------------------------------------------------------

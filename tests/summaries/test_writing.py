@@ -1,14 +1,14 @@
-"""What one call asks for, and what is told of it."""
+"""What one call asks for, and what is reported of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.summaries.models import Fixed, Keeper, conversation, decoded, said, want
+from tests.support.summary_models import Fixed, Keeper, conversation, decoded, said, want
 from trimtab.errors import UpstreamTimeout
 from trimtab.store.sealed import Keyring
 from trimtab.summaries.chain import Chain, Writer
-from trimtab.summaries.completion import Complete, Completion, Ride
+from trimtab.summaries.completion import Complete, Completion, SentPrefix
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.render import Entry
 from trimtab.summaries.writing import Author, SummaryCall
@@ -19,14 +19,14 @@ MESSAGES = conversation(10)
 PROMPT = load_prompts()["general"]
 
 
-def chain(messages: list[bytes] = MESSAGES, ride: Ride | None = None) -> Chain:
-    writer = Writer("m", b"Bearer sk-1", ride=ride)
+def chain(messages: list[bytes] = MESSAGES, prefix: SentPrefix | None = None) -> Chain:
+    writer = Writer("m", b"Bearer sk-1", prefix=prefix)
     return Chain(want(messages, 1), messages, writer, Keyring("s").tenant(b"k"), PROMPT)
 
 
-async def asked(model: Complete, one: Chain, earlier: str = "", *, ride: bool = False) -> SummaryCall:
+async def asked(model: Complete, one: Chain, earlier: str = "", *, append: bool = False) -> SummaryCall:
     calls: list[SummaryCall] = []
-    text, call = await Author(model, 5, calls.append).write(one, earlier, one.segment(0), ride=ride)
+    text, call = await Author(model, 5, calls.append).write(one, earlier, one.segment(0), append=append)
     assert calls == [call]
     assert (text is not None) == (call.result == "made")
     return call
@@ -41,8 +41,8 @@ async def test_the_conversation_stands_between_marks_after_our_own_prompt() -> N
     assert (system["role"], system["content"], user["role"]) == ("system", PROMPT.text, "user")
     first, *body, last = user["content"].split("\n")
     mark = body[0][1:7]
-    assert first == PROMPT.before(mark)
-    assert last == PROMPT.after(400, None)
+    assert first == PROMPT.opening(mark)
+    assert last == PROMPT.closing(400, None)
     heads = [line for line in body if line.startswith(f"[{mark} ")]
     words = [head.removeprefix(f"[{mark} ").removesuffix("]") for head in heads]
     assert words == ["earlier summary", "user", "assistant", "user", "assistant", "end"]
@@ -73,29 +73,28 @@ async def test_the_script_of_the_user_is_named() -> None:
     assert call.result == "language"  # the model answered in English
 
 
-async def test_a_ride_keeps_the_bytes_that_were_sent() -> None:
+async def test_an_appended_call_keeps_the_bytes_that_were_sent() -> None:
     model, sent = Keeper(), tuple(MESSAGES[:5])
-    call = await asked(model, chain(ride=Ride(sent)), ride=True)
+    await asked(model, chain(prefix=SentPrefix(sent)), append=True)
     assert model.asked[0].messages[:5] == sent
     assert decoded(model.asked[0].messages[5])["content"].startswith(PROMPT.text)
-    assert call.ride
 
 
 async def test_tokens_are_as_reported_or_else_estimated() -> None:
     good = "The user compared the quarterly numbers with the plan of last year, twice."
-    reported = await asked(Fixed(Completion(good, prompt_tokens=7, completion_tokens=3, cached_tokens=5)), chain())
-    assert (reported.tokens_in, reported.tokens_out, reported.cached) == (7, 3, 5)
+    reported = await asked(Fixed(Completion(good, prompt_tokens=7, completion_tokens=3)), chain())
+    assert (reported.tokens_in, reported.tokens_out) == (7, 3)
     estimated = await asked(Fixed(Completion(good)), chain())
     assert estimated.tokens_in > 300
     assert estimated.tokens_out > 5
 
 
-async def test_a_refused_answer_has_cost_what_it_cost() -> None:
+async def test_a_rejected_answer_counts_its_tokens() -> None:
     call = await asked(Fixed(Completion("", "length", prompt_tokens=900, completion_tokens=400)), chain())
     assert (call.result, call.answered, call.tokens_in, call.tokens_out) == ("cut_off", True, 900, 400)
 
 
-async def test_an_error_is_told_by_its_code() -> None:
+async def test_an_error_is_reported_by_its_code() -> None:
     call = await asked(Fixed(UpstreamTimeout("late")), chain())
     assert (call.result, call.answered, call.tokens_in) == ("upstream_timeout", False, 0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.summaries.models import OPENING
 from tests.support.chat import COMPLETION, WINDOW
 from tests.support.scripted import Received, Step, json_reply
+from tests.support.summary_models import OPENING
 
 COMPACT = WINDOW + '[compaction]\nmodel = "same"\nmax_summary_tokens = 300\nprecompact_share = 1.0\n'
 _ASKS = b"Write the summary of the conversation above"

@@ -155,8 +155,8 @@ class Calls:
         upstream = self.route(request.model)
         bound = {output_field(request.model): request.max_tokens}
         fields: dict[str, Any] = {**request.fields, "model": request.model, **bound}
-        if request.ride:
-            fields |= {"tool_choice": "none"} if "tools" in request.fields else {}
+        if "tools" in request.fields:
+            fields["tool_choice"] = "none"
         fields |= {"messages": [msgspec.Raw(m) for m in request.messages], "stream": False}
         raw = await self._ask(upstream, "POST", CHAT, msgspec.json.encode(fields), request.credential)
         if raw is None:
@@ -232,5 +232,4 @@ def _completion(raw: bytes) -> Completion:
         has_tool_call=bool(choice.message.tool_calls),
         prompt_tokens=(usage.prompt_tokens if usage else None) or 0,
         completion_tokens=(usage.completion_tokens if usage else None) or 0,
-        cached_tokens=(usage.cached_tokens if usage else None) or 0,
     )

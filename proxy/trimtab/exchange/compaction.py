@@ -17,7 +17,7 @@ from trimtab.context.plan.wanted import SummaryWanted, chain
 from trimtab.context.texts import NOTE
 from trimtab.exchange.shape import Shaping
 from trimtab.summaries.chain import Writer
-from trimtab.summaries.completion import Ride
+from trimtab.summaries.completion import SentPrefix
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
 from trimtab.telemetry import SummaryResult
@@ -70,7 +70,7 @@ class Compaction:
         wanted = self._wanted(shaping, shaping.plan.ahead)
         writer = self._writer(shaping, credential)
         if self._settings.ride_prefix and self._settings.model == "same":
-            writer = msgspec.structs.replace(writer, ride=_ride(shaping, summary, role))
+            writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, shaping.request.messages, writer)
 
     async def stored(self, shaping: Shaping, credential: bytes) -> bool:
@@ -91,15 +91,15 @@ class Compaction:
         anyway."""
         if self._settings.model == "same":
             return Writer(shaping.request.model, credential, int(shaping.budget.usable / shaping.factor))
-        lent = self._same_server(self._settings.model, shaping.request.model)
-        return Writer(self._settings.model, credential, lent=lent)
+        same_server = self._same_server(self._settings.model, shaping.request.model)
+        return Writer(self._settings.model, credential, sends_credential=same_server)
 
 
 # Of the body beside the messages: what a provider's cache key covers or its routing goes by.
-_RIDES = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
+_CACHED_FIELDS = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
 
 
-def _ride(shaping: Shaping, summary: str | None, role: str) -> Ride | None:
+def _sent_prefix(shaping: Shaping, summary: str | None, role: str) -> SentPrefix | None:
     """What was sent up to the end of the last segment ahead; None where it is not the original text of what is to be
     summarized."""
     plan, stop = shaping.plan, shaping.plan.ahead[-1].stop
@@ -108,7 +108,9 @@ def _ride(shaping: Shaping, summary: str | None, role: str) -> Ride | None:
         return None
     sent = apply(shaping.request.messages[:stop], plan, summary, role)
     fields = msgspec.json.decode(shaping.request.source, type=dict[str, msgspec.Raw])
-    return Ride(tuple(bytes(message) for message in sent), {name: fields[name] for name in _RIDES if name in fields})
+    return SentPrefix(
+        tuple(bytes(message) for message in sent), {name: fields[name] for name in _CACHED_FIELDS if name in fields}
+    )
 
 
 def _summarized(shaping: Shaping, outcome: SummaryOutcome) -> int:

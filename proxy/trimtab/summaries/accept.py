@@ -1,8 +1,6 @@
-"""Whether an answer is taken for a summary. One table of reasons to refuse it; the first that holds is
-counted.
+"""Whether an answer is accepted as a summary: one table of reasons to reject it, and the first that holds is counted.
 
-What is refused is never stored: the conversation is shaped without it, which loses less than a bad summary
-would.
+A rejected answer is never stored. The conversation is shaped without it, which loses less than a bad summary would.
 """
 
 from __future__ import annotations
@@ -14,41 +12,41 @@ import msgspec
 
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.summaries.completion import Completion
-from trimtab.summaries.script import foreign
+from trimtab.summaries.script import is_foreign
 
-LEAST = 12  # tokens: about one short sentence; "NOTHING", "OK" and "I can't help with that." are none
+LEAST = 12  # tokens, about one short sentence: more than "NOTHING", "OK" and "I can't help with that."
 OVERSIZE = 2  # times what was asked for; models overrun a length given in words, and the plan leaves slack
 
-# Reasons to end, without case: OpenAI's, Anthropic's, Gemini's, Mistral's and Zhipu's for an answer at its bound; then
-# OpenRouter's, vLLM's, DeepSeek's and Zhipu's for one that broke off.
+# Finish reasons, without case. At the bound: OpenAI, Anthropic, Gemini, Mistral, Zhipu. Broken off: OpenRouter, vLLM,
+# DeepSeek, Zhipu.
 _CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"})
 _BROKEN_OFF = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
 _FILTERED = frozenset({"content_filter", "refusal", "safety", "recitation", "prohibited_content", "sensitive"})
 
 
-class Replaced(msgspec.Struct, frozen=True):
-    """What the summary stands for."""
+class Source(msgspec.Struct, frozen=True):
+    """What was summarized, and how large the summary should be."""
 
     tokens: int  # estimated, of the text that was read: the earlier summary and the messages
-    max_tokens: int  # what was asked for
-    user_texts: list[str]  # to tell the language; empty: it is not judged
+    max_tokens: int  # asked for
+    user_texts: list[str]  # they show the language; empty: the language is not checked
 
 
-REASONS: Final[dict[str, Callable[[Completion, Replaced], bool]]] = {
-    "tool_call": lambda answer, replaced: answer.has_tool_call,
-    "cut_off": lambda answer, replaced: _ended(answer) in _CUT_OFF | _BROKEN_OFF,
-    "filtered": lambda answer, replaced: _ended(answer) in _FILTERED,
-    "empty": lambda answer, replaced: not answer.text.strip(),
-    "too_short": lambda answer, replaced: text_tokens(answer.text.strip()) < LEAST,
-    "not_smaller": lambda answer, replaced: text_tokens(answer.text) >= replaced.tokens,
-    "too_long": lambda answer, replaced: text_tokens(answer.text) > OVERSIZE * replaced.max_tokens,
-    "language": lambda answer, replaced: foreign(answer.text, replaced.user_texts),
+REASONS: Final[dict[str, Callable[[Completion, Source], bool]]] = {
+    "tool_call": lambda answer, source: answer.has_tool_call,
+    "cut_off": lambda answer, source: _ended(answer) in _CUT_OFF | _BROKEN_OFF,
+    "filtered": lambda answer, source: _ended(answer) in _FILTERED,
+    "empty": lambda answer, source: not answer.text.strip(),
+    "too_short": lambda answer, source: text_tokens(answer.text.strip()) < LEAST,
+    "not_smaller": lambda answer, source: text_tokens(answer.text) >= source.tokens,
+    "too_long": lambda answer, source: text_tokens(answer.text) > OVERSIZE * source.max_tokens,
+    "language": lambda answer, source: is_foreign(answer.text, source.user_texts),
 }
 
 
-def refusal(answer: Completion, replaced: Replaced) -> str | None:
-    """Why the answer is no summary, or None when it is one."""
-    return next((reason for reason, holds in REASONS.items() if holds(answer, replaced)), None)
+def rejection(answer: Completion, source: Source) -> str | None:
+    """The reason to reject the answer, a key of `REASONS`; None when it is a summary."""
+    return next((reason for reason, holds in REASONS.items() if holds(answer, source)), None)
 
 
 def _ended(answer: Completion) -> str:

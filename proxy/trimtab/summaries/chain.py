@@ -1,7 +1,7 @@
-"""One wanted summary and the shorter ones it can be made from: their names, their seals, and what they are
-read from.
+"""One wanted summary and the shorter ones it can be made from: their keys, their seals, and the text they are made of.
 
-S_0 is the empty summary. `newest` finds the longest S_j that is stored; from there `Summarizer` goes on.
+S_k is the summary of the first k segments; S_0 is empty. `newest` finds the longest one that is stored, and
+`Summarizer` continues from there.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from trimtab.context.plan.wanted import SummaryWanted
 from trimtab.store.keys import summary_key
 from trimtab.store.protocol import Store
 from trimtab.store.sealed import Tenant
-from trimtab.summaries.completion import Ride
+from trimtab.summaries.completion import SentPrefix
 from trimtab.summaries.prompts import Prompt
 from trimtab.summaries.render import Entry, entries
 
-LOOKS = (1, 8, 32)  # how many names are asked for at a time, from the newest back; then as many as the last
+BATCHES = (1, 8, 32)  # how many keys are read at a time, from the newest back; then as many as the last
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Who writes the summary, and on whose behalf."""
+    """The model that writes the summary, and the client it writes for."""
 
     model: str
     credential: bytes = b""  # the client's `Authorization`, byte for byte; empty: the anonymous tenant
     read_tokens: int = 0  # the most the model takes in one call, in estimated tokens; 0: only the setting bounds it
-    ride: Ride | None = None  # what was sent up to the end of the last segment, if a summary may ride on it
-    lent: bool = True  # whether the model is called with the credential: it is not shown to another server
+    prefix: SentPrefix | None = None  # the request that was sent, where the instruction may be appended to it
+    sends_credential: bool = True  # False for a model on another server than the request's
 
     @property
-    def shown(self) -> bytes:
+    def sent_credential(self) -> bytes:
         """The credential the model is called with."""
-        return self.credential if self.lent else b""
+        return self.credential if self.sends_credential else b""
 
     def __repr__(self) -> str:
         return f"Writer(model={self.model!r})"
 
 
-class Found(msgspec.Struct, frozen=True):
-    """S_j: the text that stands for the first `upto` segments."""
+class Summary(msgspec.Struct, frozen=True):
+    """S_k: a text in the place of the first `segments` segments."""
 
-    upto: int = 0
+    segments: int = 0
     text: str = ""
 
     def __repr__(self) -> str:
-        return f"Found(upto={self.upto}, {len(self.text)} characters)"
+        return f"Summary(segments={self.segments}, {len(self.text)} characters)"
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -55,7 +55,7 @@ class _Stored(msgspec.Struct, array_like=True):
 
 
 class Chain:
-    """S_1 … S_k for one tenant, model and prompt. `background`: no request waits for it."""
+    """S_1 … S_k for one tenant, model and prompt."""
 
     def __init__(
         self, wanted: SummaryWanted, messages: Sequence[bytes | Raw], writer: Writer, tenant: Tenant, prompt: Prompt
@@ -64,46 +64,46 @@ class Chain:
         self.writer = writer
         self.tenant = tenant
         self.prompt = prompt
-        self.background = False
         self._messages = messages
 
     def __len__(self) -> int:
         return len(self.wanted.spans)
 
-    def key(self, upto: int) -> str:
-        """The name of S_upto, from 1."""
-        link = self.wanted.digests[upto - 1]
+    def key(self, segments: int) -> str:
+        """The key of S_segments in the store, from 1."""
+        link = self.wanted.digests[segments - 1]
         policy = str(self.wanted.max_tokens)
         return summary_key(self.tenant.id, self.writer.model, self.prompt.version, policy, link)
 
     def segment(self, index: int) -> list[Entry]:
-        """What is read of a segment, from 0."""
+        """The messages of one segment as text, from 0."""
         start, stop = self.wanted.spans[index]
         return entries(self._messages[start:stop])
 
-    async def newest(self, store: Store, keep_s: float, above: int = 0) -> Found | None:
-        """The longest stored S_j with j > `above`. What is not ours, not whole or not readable is not
-        stored.
+    async def newest(self, store: Store, keep_s: float, above: int = 0) -> Summary | None:
+        """The longest stored summary of more than `above` segments, kept for another `keep_s` seconds. A value that
+        does not open counts as missing.
         """
-        for uptos in _batches(range(len(self), above, -1)):
-            keys = [self.key(upto) for upto in uptos]
-            for upto, key, value in zip(uptos, keys, await store.get_many(keys, keep_s), strict=True):
+        for batch in _batches(range(len(self), above, -1)):
+            keys = [self.key(segments) for segments in batch]
+            for segments, key, value in zip(batch, keys, await store.get_many(keys, keep_s), strict=True):
                 if (text := self._opened(key, value)) is not None:
-                    return Found(upto, text)
+                    return Summary(segments, text)
         return None
 
-    async def keep(self, store: Store, found: Found, ttl_s: float) -> None:
-        key = self.key(found.upto)
-        await store.set(key, self.tenant.seal(key, msgspec.msgpack.encode(_Stored(found.text))), ttl_s)
+    async def save(self, store: Store, summary: Summary, ttl_s: float) -> None:
+        """Store a summary, sealed, for `ttl_s` seconds."""
+        key = self.key(summary.segments)
+        await store.set(key, self.tenant.seal(key, msgspec.msgpack.encode(_Stored(summary.text))), ttl_s)
 
     def _opened(self, key: str, value: bytes | None) -> str | None:
         opened = self.tenant.open(key, value)
         return None if opened is None else msgspec.msgpack.decode(opened, type=_Stored).text
 
 
-def _batches(uptos: range) -> Iterator[range]:
-    at, look = 0, 0
-    while at < len(uptos):
-        size = LOOKS[min(look, len(LOOKS) - 1)]
-        yield uptos[at : at + size]
-        at, look = at + size, look + 1
+def _batches(lengths: range) -> Iterator[range]:
+    at, batch = 0, 0
+    while at < len(lengths):
+        size = BATCHES[min(batch, len(BATCHES) - 1)]
+        yield lengths[at : at + size]
+        at, batch = at + size, batch + 1

@@ -1,7 +1,7 @@
-"""What failed is left alone for a while, longer with every failure; all replicas see it.
+"""A summary that failed is left alone for a while, longer with each failure; all replicas see it.
 
-The record holds no text, only how often and until when. It outlives its pause, so that a failure after it
-counts on. Unreadable records are as good as none; no record can ask for more than the longest pause.
+The record holds no text, only how often and until when. It outlives its pause, so that the next failure counts on. An
+unreadable record counts as none, and no record can ask for more than the longest pause.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ LONGEST_S = 3_600.0
 
 class _Record(msgspec.Struct, array_like=True):
     failures: int
-    until: float  # seconds since 1970, as clocks of several machines agree on
+    until: float  # seconds since 1970, because clocks of several machines agree on it
 
 
 class Pauses:
+    """The pauses of all summaries, by their keys. `clock` gives seconds since 1970."""
+
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
 
-    async def holds(self, key: str) -> bool:
-        """Whether making the value of `key` is to be left alone now."""
+    async def is_paused(self, key: str) -> bool:
+        """True when the summary with this key must not be tried now."""
         return 0 < (await self._record(key)).until - self._clock() <= LONGEST_S
 
-    async def failed(self, key: str) -> None:
-        """Leave it alone: 30 s after the first failure, twice as long after each further one, an hour at
-        most.
-        """
+    async def record_failure(self, key: str) -> None:
+        """Pause it: 30 s after the first failure, twice as long after each further one, an hour at most."""
         failures = min((await self._record(key)).failures, 30) + 1
         pause = min(FIRST_S * 2.0 ** (failures - 1), LONGEST_S)
         record = msgspec.json.encode(_Record(failures, self._clock() + pause))

@@ -1,10 +1,9 @@
-"""A conversation as text for the model that summarizes it: who spoke, what was said, what tools were asked
-and told.
+"""A conversation as text for the model that summarizes it: messages, tool calls and tool results.
 
-Each message becomes an entry, a head (`user alice`) and a body. Entries are written one after the other,
-each head in brackets behind a mark. The mark is derived from the text itself and from what only this
-tenant's requests know, and does not occur in the text: no message can hold a line that passes for a head or
-for the end, and the same conversation is always written with the same mark.
+Each message becomes an entry, a head (`user alice`) and a body. Entries are written one after the other, each head in
+brackets behind a mark. The mark is derived from the text and from a secret of the tenant, and does not occur in the
+text: no message can contain a line that looks like a head or like the end, and the same conversation always has the
+same mark.
 """
 
 from __future__ import annotations
@@ -17,11 +16,14 @@ from msgspec import Raw
 
 from trimtab.store.keys import fields_digest
 
-RENDERING = "1"  # goes into every key: change it with anything that changes what the summarizer reads
+RENDERING = "1"  # part of every key: change it with anything that changes what the model reads
 MARK = 6  # hex digits
+MEDIA = {"image_url": "image", "input_image": "image", "input_audio": "audio", "input_file": "file"}
 
 
 class Entry(msgspec.Struct, frozen=True):
+    """One message as text."""
+
     head: str  # role, and the name of the speaker or the tool
     body: str
 
@@ -30,22 +32,23 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def by_user(self) -> bool:
+        """True for a user's message."""
         return self.head.partition(" ")[0] == "user"
 
 
 def entries(messages: Sequence[bytes | Raw]) -> list[Entry]:
-    """One entry a message. A result is named after the call it answers, the nearest before it with its id."""
+    """One entry for each message. A tool result has the name of its call, the nearest one before it with its id."""
     names: dict[str, str] = {}
     return [_entry(_decoded(raw), names) for raw in messages]
 
 
-def written(parts: Sequence[Entry], mark: str) -> str:
+def rendered(parts: Sequence[Entry], mark: str) -> str:
     """The entries as one text, with the end marked."""
     return "\n".join([*(f"[{mark} {entry.head}]\n{entry.body}" for entry in parts), f"[{mark} end]"])
 
 
-def mark_of(parts: Iterable[Entry], secret: bytes) -> str:
-    """A mark for these entries that occurs in none of them."""
+def choose_mark(parts: Iterable[Entry], secret: bytes) -> str:
+    """A mark of MARK hex digits that occurs in none of the entries. `secret` keeps it from being foreseen."""
     text = "\n".join(f"{entry.head}\n{entry.body}" for entry in parts)
     digest = fields_digest(secret, text.encode("utf-8", "replace")).hex()
     starts = range(0, len(digest) - MARK)
@@ -55,7 +58,7 @@ def mark_of(parts: Iterable[Entry], secret: bytes) -> str:
 def _decoded(raw: bytes | Raw) -> dict[str, Any]:
     try:
         message = msgspec.json.decode(raw)
-    except msgspec.DecodeError:  # a lone surrogate, or numbers beyond all bounds: still a message
+    except msgspec.DecodeError:  # a lone surrogate, or a number too large: still a message
         message = None
     if isinstance(message, dict):
         return message
@@ -66,12 +69,12 @@ def _entry(message: dict[str, Any], names: dict[str, str]) -> Entry:
     calls = list(_calls(message, names))
     speaker = names.get(str(message.get("tool_call_id", ""))) or message.get("name")
     head = " ".join(str(word) for word in (message.get("role"), speaker) if word)
-    said = [_text(message.get("content")), str(message.get("refusal") or ""), *calls]
-    return Entry(_line(head), "\n".join(text for text in said if text))
+    texts = [_text(message.get("content")), str(message.get("refusal") or ""), *calls]
+    return Entry(_line(head), "\n".join(text for text in texts if text))
 
 
 def _calls(message: dict[str, Any], names: dict[str, str]) -> Iterable[str]:
-    """`call NAME ARGUMENTS` for each; what their results will be named is put into `names`."""
+    """`call NAME ARGUMENTS` for each tool call. Puts the names for their results into `names`, by id."""
     listed = message.get("tool_calls")
     calls = [c for c in listed if isinstance(c, dict)] if isinstance(listed, list) else []
     legacy = message.get("function_call")
@@ -102,10 +105,7 @@ def _part(part: Any) -> str:
     kind = str(part.get("type", "part"))
     file = part.get("file")
     name = file.get("filename") if isinstance(file, dict) else None
-    return f"[{_line(NAMED.get(kind, kind))}{f' {_line(str(name))}' if name else ''}]"
-
-
-NAMED = {"image_url": "image", "input_image": "image", "input_audio": "audio", "input_file": "file"}
+    return f"[{_line(MEDIA.get(kind, kind))}{f' {_line(str(name))}' if name else ''}]"
 
 
 def _json(value: Any) -> str:
@@ -113,5 +113,5 @@ def _json(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """On one line: a head cannot be broken by what is in it."""
+    """The text on one line, so that nothing in a head can end it."""
     return " ".join(text.split())

@@ -1,8 +1,7 @@
-"""In which script people write. Enough to see that a summary is not in the language of the conversation.
+"""In which script people write: enough to see that a summary is not in the language of the conversation.
 
-Only the scripts are told apart, not the languages that share one. A Chinese, Japanese or Korean character
-weighs as three letters: it says about as much, and conversations in those languages are full of Latin names
-and code.
+Only scripts are distinguished, not the languages that share one. A Chinese, Japanese or Korean character weighs as much
+as three letters: it carries about as much, and conversations in those languages are full of Latin names and code.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 LATIN = "Latin"
-# Letters of each script, by Unicode block.
+# The characters of each script, by Unicode block, and the weight of one.
 SCRIPTS: dict[str, tuple[re.Pattern[str], int]] = {
     LATIN: (re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"), 1),
     "Cyrillic": (re.compile("[\u0400-\u052f]"), 1),
@@ -28,62 +27,62 @@ SCRIPTS: dict[str, tuple[re.Pattern[str], int]] = {
     "Chinese or Japanese": (re.compile("[\u3040-\u30ff\u3400-\u9fff]"), 3),
 }
 
-EDGE = 300  # characters: what is looked at, at both ends of a message
-CLEAR = 0.6  # share of the weight that makes one script the text's own
-SEEN = 0.01  # below this share a script is as good as absent
-SPOKEN = 0.2  # the least share of the conversation's script in a summary written in it
-ENOUGH = 10  # weight below which a text says nothing of its script
+EDGE_CHARS = 300  # characters read at each end of a message
+MAIN_SHARE = 0.6  # share of the weight that makes a script the main one of a text
+OWN_SHARE = 0.2  # the least share of the users' script in a summary written in their language
+SEEN_SHARE = 0.01  # below this share a script counts as absent
+LEAST_WEIGHT = 10  # a text of less weight shows no script
 
 
 def weights(text: str) -> Counter[str]:
-    """Weight of each script that occurs in `text`."""
+    """The weight of each script that occurs in `text`."""
     return Counter({name: n * w for name, (one, w) in SCRIPTS.items() if (n := len(one.findall(text)))})
 
 
-def dominant(text: str) -> str | None:
+def main_script(text: str) -> str | None:
     """The script the text is clearly written in, if there is one."""
     found = weights(text)
     total = found.total()
-    if total < ENOUGH:
+    if total < LEAST_WEIGHT:
         return None
     name, weight = found.most_common(1)[0]
-    return name if weight >= CLEAR * total else None
+    return name if weight >= MAIN_SHARE * total else None
 
 
-def spoken(texts: Iterable[str]) -> str | None:
-    """The script most of the user's messages are written in, each counted once, by its first clear line:
-    people say what they want, and then paste.
+def users_script(texts: Iterable[str]) -> str | None:
+    """The script of most of the user's messages, each counted once by its first clear line: people say what they want,
+    and then paste.
     """
-    votes = Counter(script for text in texts if (script := _opening(text)) is not None)
+    votes = Counter(script for text in texts if (script := _first_script(text)) is not None)
     if not votes:
         return None
     name, count = votes.most_common(1)[0]
     return name if count > votes.total() / 2 else None
 
 
-def foreign(summary: str, texts: list[str]) -> bool:
-    """Whether a summary is clearly in another script than the user's messages `texts`.
+def is_foreign(summary: str, texts: list[str]) -> bool:
+    """True when a summary is clearly in another script than the user's messages `texts`.
 
-    Where the user writes Latin letters, only a script that does not occur in the messages at all is
-    foreign: a pasted log looks Latin whatever its reader speaks.
+    Where the user writes Latin letters, only a script that does not occur in the messages at all is foreign: a pasted
+    log looks Latin whatever language its reader speaks.
     """
-    script = spoken(texts)
+    script = users_script(texts)
     found = weights(summary)
-    if script is None or found.total() < ENOUGH:
+    if script is None or found.total() < LEAST_WEIGHT:
         return False
     if script != LATIN:
-        return found[script] < SPOKEN * found.total()
-    own = dominant(summary)
+        return found[script] < OWN_SHARE * found.total()
+    own = main_script(summary)
     if own is None or own == LATIN:
         return False
     seen = sum((weights(_edges(text)) for text in texts), Counter[str]())
-    return seen[own] < SEEN * seen.total()
+    return seen[own] < SEEN_SHARE * seen.total()
 
 
-def _opening(text: str) -> str | None:
+def _first_script(text: str) -> str | None:
     lines = _edges(text).split("\n")
-    return next((script for line in lines if (script := dominant(line)) is not None), None)
+    return next((script for line in lines if (script := main_script(line)) is not None), None)
 
 
 def _edges(text: str) -> str:
-    return text if len(text) <= 2 * EDGE else text[:EDGE] + " " + text[-EDGE:]
+    return text if len(text) <= 2 * EDGE_CHARS else text[:EDGE_CHARS] + " " + text[-EDGE_CHARS:]

@@ -1,7 +1,7 @@
-"""One summary call: what is asked, what is made of the answer. Knows nothing of stores and of other callers.
+"""One summary call: what is asked, and what becomes of the answer. It knows no store and no other caller.
 
-`Author` turns an earlier summary and a piece of conversation into the next summary, or into one word for
-why not. Every call is told to `on_call`, also one that failed.
+`Author` turns an earlier summary and a piece of conversation into the next summary, or into one word that says why not.
+`on_call` gets a report of every call, also of one that failed.
 """
 
 from __future__ import annotations
@@ -14,52 +14,54 @@ import msgspec
 
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.errors import TrimtabError
-from trimtab.summaries.accept import OVERSIZE, Replaced, refusal
+from trimtab.summaries.accept import OVERSIZE, Source, rejection
 from trimtab.summaries.chain import Chain
 from trimtab.summaries.completion import Complete, Completion, CompletionRequest
-from trimtab.summaries.pieces import tokens
-from trimtab.summaries.render import Entry, mark_of, written
-from trimtab.summaries.script import LATIN, spoken
+from trimtab.summaries.pieces import entry_tokens
+from trimtab.summaries.render import Entry, choose_mark, rendered
+from trimtab.summaries.script import LATIN, users_script
 
 EARLIER = "earlier summary"
 MADE = "made"
 
 
 class SummaryCall(msgspec.Struct, frozen=True):
-    """One call that was made, for metrics and logs."""
+    """One call that was made, for metrics."""
 
     model: str
-    hint: str
-    result: str = ""  # "made", a reason of `accept.REASONS`, or the code of an error
-    answered: bool = True  # whether the model answered at all
-    tokens_in: int = 0  # as reported, or estimated where nothing is reported
-    tokens_out: int = 0
-    cached: int = 0  # of tokens_in, from the provider's prefix cache
-    seconds: float = 0.0
-    ride: bool = False
-    background: bool = False
+    result: str  # "made", a reason of `accept.REASONS`, or the code of an error
+    answered: bool  # False when the call failed without an answer
+    tokens_in: int  # as reported, or estimated where nothing is reported
+    tokens_out: int
+    seconds: float
 
 
 class Author:
+    """Writes summaries with `complete`, which makes one call and may take `timeout_s`."""
+
     def __init__(self, complete: Complete, timeout_s: float, on_call: Callable[[SummaryCall], None]) -> None:
         self._complete = complete
         self._timeout = timeout_s
         self._on_call = on_call
 
     async def write(
-        self, chain: Chain, earlier: str, piece: Sequence[Entry], *, ride: bool = False
+        self, chain: Chain, earlier: str, piece: Sequence[Entry], *, append: bool = False
     ) -> tuple[str | None, SummaryCall]:
-        """The summary of `earlier` and `piece` (None: refused, the call says why)."""
+        """The summary of `earlier` and `piece`; None when it was rejected or the call failed. With `append` the
+        instruction is appended to the request that was sent.
+        """
         parts = [Entry(EARLIER, earlier), *piece] if earlier else list(piece)
         users = [entry.body for entry in piece if entry.by_user] or ([earlier] if earlier else [])
-        request = _riding(chain, users) if ride else _separate(chain, parts, users)
+        request = _appended(chain, users) if append else _separate(chain, parts, users)
         start = time.monotonic()
         answer, failure = await self._ask(request)
-        replaced = Replaced(tokens(parts), chain.wanted.max_tokens, users)
-        call = msgspec.structs.replace(
-            _report(chain, request, answer),
-            result=failure or refusal(answer, replaced) or MADE,
+        source = Source(entry_tokens(parts), chain.wanted.max_tokens, users)
+        call = SummaryCall(
+            model=request.model,
+            result=failure or rejection(answer, source) or MADE,
             answered=failure is None,
+            tokens_in=answer.prompt_tokens or _estimated(request, answer),
+            tokens_out=answer.completion_tokens or text_tokens(answer.text),
             seconds=time.monotonic() - start,
         )
         self._on_call(call)
@@ -77,51 +79,36 @@ class Author:
 
 
 def _separate(chain: Chain, parts: Sequence[Entry], users: list[str]) -> CompletionRequest:
-    """Our own system prompt alone; the conversation between marks; the task said again behind it."""
-    mark = mark_of(parts, chain.tenant.id)
-    asked = chain.prompt.after(chain.wanted.max_tokens, _named(users))
-    text = "\n".join((chain.prompt.before(mark), written(parts, mark), asked))
+    """Our own system prompt, the conversation between marks, and the task once more after it."""
+    mark = choose_mark(parts, chain.tenant.id)
+    closing = chain.prompt.closing(chain.wanted.max_tokens, _script(users))
+    text = "\n".join((chain.prompt.opening(mark), rendered(parts, mark), closing))
     messages = (_message("system", chain.prompt.text), _message("user", text))
-    return CompletionRequest(chain.writer.model, messages, _room(chain), chain.writer.shown)
+    return CompletionRequest(chain.writer.model, messages, _answer_tokens(chain), chain.writer.sent_credential)
 
 
-def _riding(chain: Chain, users: list[str]) -> CompletionRequest:
-    ride = chain.writer.ride
-    assert ride is not None
-    asked = _message("user", chain.prompt.riding(chain.wanted.max_tokens, _named(users)))
-    return CompletionRequest(
-        chain.writer.model,
-        (*ride.messages, asked),
-        _room(chain),
-        chain.writer.shown,
-        fields=ride.fields,
-        ride=True,
-    )
+def _appended(chain: Chain, users: list[str]) -> CompletionRequest:
+    """The request that was sent, with the instruction as one more message."""
+    prefix = chain.writer.prefix
+    assert prefix is not None
+    instruction = _message("user", chain.prompt.appended(chain.wanted.max_tokens, _script(users)))
+    messages = (*prefix.messages, instruction)
+    credential = chain.writer.sent_credential
+    return CompletionRequest(chain.writer.model, messages, _answer_tokens(chain), credential, prefix.fields)
 
 
-def _room(chain: Chain) -> int:
-    """Tokens of the answer: more than is asked for in words. What a model thinks counts, too, and what
-    stops short is lost.
-    """
+def _answer_tokens(chain: Chain) -> int:
+    """Tokens of the answer: more than the words ask for. Reasoning counts too, and an answer cut short is lost."""
     return OVERSIZE * chain.wanted.max_tokens
 
 
-def _report(chain: Chain, request: CompletionRequest, answer: Completion) -> SummaryCall:
-    estimate = sum(text_tokens(message.decode()) for message in request.messages) if answer.text else 0
-    return SummaryCall(
-        model=request.model,
-        hint=chain.wanted.hint,
-        tokens_in=answer.prompt_tokens or estimate,
-        tokens_out=answer.completion_tokens or text_tokens(answer.text),
-        cached=answer.cached_tokens,
-        ride=request.ride,
-        background=chain.background,
-    )
+def _estimated(request: CompletionRequest, answer: Completion) -> int:
+    return sum(text_tokens(message.decode()) for message in request.messages) if answer.text else 0
 
 
-def _named(users: list[str]) -> str | None:
-    """The script to name in the request; Latin ones go without saying."""
-    script = spoken(users)
+def _script(users: list[str]) -> str | None:
+    """The script to name in the request; Latin is not named."""
+    script = users_script(users)
     return None if script == LATIN else script
 
 

@@ -1,4 +1,6 @@
-"""Summary models for tests: each takes a request and gives a completion, and remembers what it was asked."""
+"""Summary models for tests: each takes a request, gives a completion, and remembers what it was asked. One that is
+`held` answers once its `gate` is set.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ OPENING = "The user wants the report finished; these are the facts that were sta
 class Keeper:
     """Keeps every numbered fact it reads, and nothing else."""
 
-    def __init__(self, delay_s: float = 0.0) -> None:
-        self.delay_s = delay_s
+    def __init__(self, *, held: bool = False) -> None:
+        self.gate = _gate(held)
         self.asked: list[CompletionRequest] = []
 
     async def __call__(self, request: CompletionRequest) -> Completion:
         self.asked.append(request)
-        await asyncio.sleep(self.delay_s)
+        await self.gate.wait()
         facts = sorted(set(FACT.findall(self.read(-1))))
         text = OPENING + " ".join(facts)
         return Completion(text, prompt_tokens=text_tokens(self.read(-1)), completion_tokens=text_tokens(text))
@@ -38,17 +40,24 @@ class Keeper:
 class Fixed:
     """Always the same answer, or the same error."""
 
-    def __init__(self, answer: Completion | Exception, delay_s: float = 0.0) -> None:
+    def __init__(self, answer: Completion | Exception, *, held: bool = False) -> None:
         self.answer = answer
-        self.delay_s = delay_s
+        self.gate = _gate(held)
         self.calls = 0
 
     async def __call__(self, request: CompletionRequest) -> Completion:
         self.calls += 1
-        await asyncio.sleep(self.delay_s)
+        await self.gate.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
+
+
+def _gate(held: bool) -> asyncio.Event:
+    gate = asyncio.Event()
+    if not held:
+        gate.set()
+    return gate
 
 
 def decoded(raw: bytes) -> dict[str, Any]:
