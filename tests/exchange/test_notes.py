@@ -32,7 +32,7 @@ def test_what_was_decided_stands_in_the_record_in_the_upstreams_tokens() -> None
         made.counted(made.plan.original), made.counted(made.plan.sent), 7_168, 8_192, "configured"
     )
     assert [edited.stage for edited in record.edits] == ["cleared"]
-    assert (record.summary, record.prefix_break) == ("hit", made.plan.moved or "")
+    assert (record.summary, record.prefix_break) == ("hit", made.plan.prefix_break or "")
     assert record.timing.shaping == 0.25
     assert "a text" not in repr(record)
 
@@ -84,7 +84,7 @@ def test_the_ratio_is_of_what_was_reported_to_what_was_expected(usage: Usage | N
 def test_inputs_cleared_break_a_prefix_as_clearing() -> None:
     notes = Notes("r", "chat")
     edit = Edit("inputs_cleared", 2, 50, 10, "with the result")
-    plan = Plan(200, 160, 7_168, True, edits=(edit,), moved="inputs_cleared")
+    plan = Plan(200, 160, 7_168, True, edits=(edit,), prefix_break="inputs_cleared")
     notes.planned(msgspec.structs.replace(shaping(chat(1)), plan=plan), 0.0)
     assert notes.record().prefix_break == "cleared"
     assert notes.record().edits == (Edited("cleared", 0, 40),)

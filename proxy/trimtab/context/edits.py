@@ -1,5 +1,5 @@
-"""The vocabulary of a plan: what is decided, as values. Deciding makes them, `apply` carries them out, headers,
-metrics and `/v1/context/plan` report them; no other fact travels between deciding and doing.
+"""The vocabulary of a plan: what is decided, as values. `plan` makes them, `apply` carries them out, headers, metrics
+and `/v1/context/plan` report them. No other fact travels between deciding and doing.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Literal
 import msgspec
 
 Stage = Literal["truncated", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed", "lightened"]
+"""What was done to a message."""
 
-# `lightened` is no stage of the planner's: it answers an upstream that would not take so many bytes.
+# `lightened` does not come from the planner: it is the answer to an upstream that refused so many bytes.
 STAGES: tuple[Stage, ...] = (
     "truncated",
     "cleared",
@@ -23,32 +24,31 @@ STAGES: tuple[Stage, ...] = (
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """One message changed or taken out. `amount` is the characters of text kept (truncated, squeezed)."""
+    """One message changed or removed. Sizes are estimated tokens of the whole message."""
 
     stage: Stage
     index: int
     tokens_before: int
     tokens_after: int
     reason: str
-    amount: int = 0
+    amount: int = 0  # characters of text kept (truncated, squeezed)
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Where messages were taken out: one note or summary stands before message `index` of the history.
+    """The place where messages were removed: a note or a summary stands before message `index` of the history.
 
-    The rest is for upstreams with strict roles: `into` is the user message whose text it joins, `note` whether the
-    note stands here at all when there is no summary, `role` who says the summary if not who usually does.
+    The last three fields are for upstreams with strict roles.
     """
 
     index: int
-    tokens: int
-    into: int | None = None
-    note: bool = True
-    role: str | None = None
+    tokens: int  # of the note or summary
+    into: int | None = None  # the user message that the text joins, if it is not a message of its own
+    note: bool = True  # False: without a summary nothing stands here
+    role: str | None = None  # of the message with the summary; None: the role that the upstream usually gets
 
 
 class Breakdown(msgspec.Struct, frozen=True):
-    """What cannot be given up, in tokens: the reason of a refusal, and what a client is told."""
+    """What cannot be removed, in tokens. It explains a refusal to the client."""
 
     system: int
     tools: int
@@ -56,41 +56,39 @@ class Breakdown(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
+        """Tokens of all three."""
         return self.system + self.tools + self.question
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
-    """Messages [start, stop) that one summary step reads."""
+    """Messages [start, stop) that one step of a summary reads."""
 
     start: int
     stop: int
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do with one request. Sizes are estimated tokens, before calibration.
+    """What to do with one request. Sizes are estimated tokens, before calibration; messages are named by index."""
 
-    `summary` lists the segments whose chained summary stands in the gap (empty: the note stands there);
-    `ahead` lists the segments of the next summary, to be made in the background.
-    """
-
-    original: int
-    sent: int
+    original: int  # size as received
+    sent: int  # size as it will be sent
     budget: int
     fits: bool
     edits: tuple[Edit, ...] = ()
     gap: Gap | None = None
-    summary: tuple[Segment, ...] = ()
-    ahead: tuple[Segment, ...] = ()
+    summary: tuple[Segment, ...] = ()  # segments whose summary stands in the gap; empty: the note stands there
+    ahead: tuple[Segment, ...] = ()  # segments of the next summary, to be made in the background
     breakdown: Breakdown | None = None
-    moved: Stage | None = None  # the stage that changed earlier messages at this very request: its prefix is new
-    unpin: tuple[int, ...] = ()  # messages whose `pinned` mark is taken off before they are sent
+    prefix_break: Stage | None = None  # the stage that changed earlier messages at this request: its prefix is new
+    unpin: tuple[int, ...] = ()  # messages whose field `pinned` is removed before they are sent
     announce: int | None = None  # the system message that gets the announcement
 
     @property
     def changes(self) -> bool:
-        """Whether the messages to be sent differ from those received."""
+        """True when the messages to be sent differ from those received."""
         return bool(self.edits or self.gap or self.unpin) or self.announce is not None
 
     @property
     def shaped(self) -> bool:
+        """True when a message is edited."""
         return bool(self.edits)

@@ -1,34 +1,40 @@
-"""Every text the proxy may put into a conversation. All are constants: nothing that counts, dates or names is
-ever written, because a text that changes between two steps breaks the provider's prefix cache.
+"""Every text the proxy may put into a conversation. All are constants, without a count, a date or a name: a text that
+changes between two requests breaks the provider's prefix cache.
 
-The wording of the placeholder follows two lessons users report: it must say that the call worked (a marker read
-as a failure is called again at once), and it must take the hurry out (a model told that room is short stops early).
+The wording of the placeholder follows two reports of users. It must say that the call worked: a model that reads it as
+a failure runs the tool again at once. And it must not speak of little room: a model then stops early.
 """
 
 TRUNCATED = "[Truncated]"
+"""Stands where text was cut."""
 
 PLACEHOLDER = (
     "[This tool ran and its result was shown; the result has since been cleared to keep the conversation within "
     "the context window. The newest results stay whole, so there is no need to stop early to save room. "
     "The tool can be run again if the output is needed once more.]"
 )
+"""The content of a cleared tool result."""
 
 NOTE = (
     "[Earlier messages of this conversation have been removed to keep it within the context window. "
     "What follows is the most recent part.]"
 )
+"""The message in the gap when there is no summary."""
 
 ANNOUNCEMENT = (
     "\n\nWhen the context window fills, older tool results are cleared and the newest are kept. "
     "There is no need to stop early to save room; a tool can be run again if its output is needed."
 )
+"""Appended to the system message of requests with tools when `announce` is on."""
 
 SUMMARY_PREFIX = "[Conversation summary]"
+"""The first line of a summary."""
 
 CLEARED_ARGUMENTS = "{}"
+"""The arguments of a call whose inputs were cleared."""
 
-# In the place of an image, a sound or a file whose bytes an upstream would not take.
 REMOVED = {
     kind: f"[{kind} removed to keep the request within the upstream's size limit]"
     for kind in ("image", "audio", "file", "video")
 }
+"""The text in place of a payload, by its kind, when an upstream refused a request for its bytes."""

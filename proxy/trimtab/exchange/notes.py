@@ -128,7 +128,7 @@ def _tokens(shaping: Shaping) -> Tokens:
 
 def _moved(shaping: Shaping) -> str:
     """The stage that made this request's prefix a new one, in the words of the metrics."""
-    return {"inputs_cleared": "cleared", None: ""}.get(shaping.plan.moved, shaping.plan.moved or "")
+    return {"inputs_cleared": "cleared", None: ""}.get(shaping.plan.prefix_break, shaping.plan.prefix_break or "")
 
 
 def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:

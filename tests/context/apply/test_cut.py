@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.context.apply.cut import head, head_and_tail, safe
+from trimtab.context.apply.cut import head, head_and_tail, safe_cut
 from trimtab.context.texts import TRUNCATED
 
 SAFE: dict[str, tuple[str, int, int]] = {
@@ -37,11 +37,11 @@ SAFE: dict[str, tuple[str, int, int]] = {
 
 @pytest.mark.parametrize(("text", "at", "expected"), SAFE.values(), ids=SAFE)
 def test_safe(text: str, at: int, expected: int) -> None:
-    assert safe(text, at) == expected
+    assert safe_cut(text, at) == expected
 
 
 def test_a_sequence_without_end_is_cut_somewhere() -> None:
-    assert 400 <= safe("a" + "\u0301" * 1_000, 500) <= 500
+    assert 400 <= safe_cut("a" + "\u0301" * 1_000, 500) <= 500
 
 
 def test_head_ends_in_the_mark() -> None:
@@ -70,4 +70,4 @@ def test_the_limit_holds(text: str, chars: int) -> None:
 @given(st.text(max_size=300), st.integers(-5, 310))
 def test_safe_never_moves_forward_nor_far_back(text: str, at: int) -> None:
     inside = max(0, min(at, len(text)))
-    assert inside - 64 <= safe(text, at) <= inside
+    assert inside - 64 <= safe_cut(text, at) <= inside

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tests.context.conversations import arguments, calls, histories, msg, prose, result, system, user
-from trimtab.context.apply.rewrite import announced, message, rewrite, squeeze_arguments, unpin
+from trimtab.context.apply.rewrite import announce, message, rewrite, squeeze_arguments, unpin
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import _BY_TYPE
 from trimtab.context.read.views import view
@@ -182,7 +182,7 @@ ANNOUNCED: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("before", "after"), ANNOUNCED)
 def test_announcing(before: Any, after: Any) -> None:
-    assert content(announced(system(before))) == after
+    assert content(announce(system(before))) == after
 
 
 def test_a_message_of_our_own() -> None:
@@ -228,4 +228,4 @@ def test_rewriting_twice_is_rewriting_once(raws: list[bytes], stage: Stage, amou
 
 
 def test_a_developer_message_is_announced_like_a_system_message() -> None:
-    assert content(announced(msg("developer", "x"))) == "x" + ANNOUNCEMENT
+    assert content(announce(msg("developer", "x"))) == "x" + ANNOUNCEMENT

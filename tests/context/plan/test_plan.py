@@ -7,7 +7,7 @@ import pytest
 
 from tests.context.conversations import assistant, calls, msg, prose, result, system, tool_loop, user
 from tests.context.shaped import planned, policy, staged, tokens
-from trimtab.context.apply.rewrite import announced
+from trimtab.context.apply.rewrite import announce
 from trimtab.context.edits import Breakdown, Gap, Plan
 from trimtab.context.plan.plan import STAGES
 from trimtab.context.plan.state import NOTE_TOKENS
@@ -178,7 +178,7 @@ ANNOUNCED: dict[str, tuple[list[bytes], list[bytes], int | None]] = {
 def test_announcing(raws: list[bytes], extras: list[bytes], at: int | None) -> None:
     found = planned(raws, policy(announce=True), LARGE, extras)
     assert found.announce == at
-    added = 0 if at is None else tokens([announced(raws[at])]) - tokens([raws[at]])
+    added = 0 if at is None else tokens([announce(raws[at])]) - tokens([raws[at]])
     assert found.sent == found.original + added
     assert found.changes == (at is not None)
 

@@ -1,4 +1,4 @@
-"""Doing: from the messages and a plan to the messages that are sent. Pure; untouched messages keep their bytes."""
+"""From the messages and a plan to the messages that are sent. Pure; untouched messages keep their bytes."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from trimtab.context.apply.rewrite import announced, joined, message, rewrite, unpin
+from trimtab.context.apply.rewrite import announce, join_text, message, rewrite, unpin
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX
 
-_GONE = ("dropped", "summarized")
+_REMOVED = ("dropped", "summarized")
 
 
 def apply(
     messages: Sequence[bytes | Raw], plan: Plan, summary: str | None = None, summary_role: str = "system"
 ) -> list[bytes | Raw]:
-    """The messages to send. `summary` is the text that stands for what was summarized; without one the note says
-    that something was removed. Neither holds a date, a count or an id, so the same history gives the same bytes."""
+    """The messages to send. `summary` is the text for the gap; without one the note stands there. Neither holds a
+    date, a count or an id, so the same history gives the same bytes."""
     edits = {edit.index: edit for edit in plan.edits}
     unpinned = frozenset(plan.unpin)
     sent: list[bytes | Raw] = []
     gap = plan.gap
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
-            sent += _alone(gap, summary, summary_role)
+            sent += _gap_message(gap, summary, summary_role)
         edit = edits.get(i)
-        if edit is not None and edit.stage in _GONE:
+        if edit is not None and edit.stage in _REMOVED:
             continue
         data = raw if edit is None else rewrite(raw, edit.stage, edit.amount)
         data = unpin(data) if i in unpinned else data
-        data = announced(data) if plan.announce == i else data
+        data = announce(data) if plan.announce == i else data
         if gap is not None and gap.into == i:
-            data = joined(data, _said(summary), before=i >= gap.index)
+            data = join_text(data, _gap_text(summary), before=i >= gap.index)
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
-        sent += _alone(gap, summary, summary_role)
+        sent += _gap_message(gap, summary, summary_role)
     return sent
 
 
-def _alone(gap: Gap, summary: str | None, role: str) -> list[bytes]:
-    """The note or the summary as a message of its own, unless it is said in another or not at all."""
+def _gap_message(gap: Gap, summary: str | None, role: str) -> list[bytes]:
+    """The message in the gap; none when its text joins another message, or without a summary where the note is left
+    out."""
     if gap.into is not None or not (summary or gap.note):
         return []
-    return [message(gap.role or role, _said(summary))]
+    return [message(gap.role or role, _gap_text(summary))]
 
 
-def _said(summary: str | None) -> str:
+def _gap_text(summary: str | None) -> str:
     return f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE

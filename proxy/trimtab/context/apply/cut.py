@@ -1,7 +1,7 @@
-"""Cutting text where it does not hurt: never inside what a reader takes as one character, never inside an escape.
+"""Cutting text in safe places: never inside what a reader takes as one character, never inside an escape.
 
-Python strings hold code points, so a surrogate pair cannot be split here; combining marks, joined emoji, flags and
-backslash or terminal escapes can, and are not.
+Python strings hold code points, so a surrogate pair cannot be split here. Combining marks, joined emoji, flags, and
+backslash and terminal escapes could be, so a cut moves back to before them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPEN_ESCAPE = re.compile(
 
 
 def _joined(text: str, at: int) -> bool:
-    """Whether the code points on both sides of `at` belong to one written character."""
+    """True when the code points on both sides of `at` belong to one written character."""
     before, after = text[at - 1], text[at]
     if after in _JOINERS or before == "\u200d" or unicodedata.combining(after):
         return True
@@ -31,8 +31,8 @@ def _joined(text: str, at: int) -> bool:
     return before == "\r" and after == "\n"
 
 
-def safe(text: str, at: int) -> int:
-    """The nearest place at or before `at` (a count of characters) where `text` may be cut."""
+def safe_cut(text: str, at: int) -> int:
+    """The nearest place at or before `at` (both in characters) where `text` may be cut."""
     at = max(0, min(at, len(text)))
     if at == len(text):
         return at
@@ -45,17 +45,17 @@ def safe(text: str, at: int) -> int:
 
 
 def head(text: str, chars: int) -> str:
-    """`text` cut to at most `chars` characters, the mark included; unchanged when it is short enough."""
+    """`text` cut to at most `chars` characters, with `[Truncated]` at its end; unchanged when it is short enough."""
     if len(text) <= chars:
         return text
     mark = "\n" + TRUNCATED
-    return text[: safe(text, chars - len(mark))] + mark if chars > len(mark) else TRUNCATED
+    return text[: safe_cut(text, chars - len(mark))] + mark if chars > len(mark) else TRUNCATED
 
 
 def head_and_tail(text: str, chars: int) -> str:
-    """The first two thirds and the last third of at most `chars` characters, the mark between them.
+    """`text` cut to at most `chars` characters, `[Truncated]` between its first two thirds and its last third.
 
-    Errors and totals stand at the end of a tool's output, the description of what it is at the beginning.
+    A tool's output begins with what it is, and errors and totals stand at its end.
     """
     if len(text) <= chars:
         return text
@@ -63,12 +63,12 @@ def head_and_tail(text: str, chars: int) -> str:
     room = chars - len(mark)
     if room < 16:
         return TRUNCATED
-    start = safe(text, len(text) - room // 3)
-    return text[: safe(text, room - (len(text) - start))] + mark + text[start:]
+    start = safe_cut(text, len(text) - room // 3)
+    return text[: safe_cut(text, room - (len(text) - start))] + mark + text[start:]
 
 
-def level(sizes: list[int], room: int) -> int:
-    """The largest level at which the sizes, each cut to it, fit the room."""
+def fair_share(sizes: list[int], room: int) -> int:
+    """The max-min fair share: the largest size at which `sizes` (in ascending order), each cut to it, fit the room."""
     for k, size in enumerate(sizes):
         share = room // (len(sizes) - k)
         if size > share:

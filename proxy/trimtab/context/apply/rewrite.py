@@ -1,7 +1,6 @@
-"""One message rewritten: the only code that makes new message bytes. Fields it does not name keep theirs.
+"""Rewriting one message: the only code that makes new message bytes. Fields that are not named here keep theirs.
 
-Whatever the planner wants to know about the size of an edited message it learns by making it here and viewing it,
-so the estimate of a plan and of what is then sent cannot differ.
+The planner measures an edit by making it here, so the size in a plan is the size of what is sent.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply.cut import head, head_and_tail, level
+from trimtab.context.apply.cut import fair_share, head, head_and_tail
 from trimtab.context.edits import Stage
 from trimtab.context.read.views import text_of
 from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
@@ -23,21 +22,21 @@ _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
-    """The message after one edit. `amount`: characters of text to keep where the stage cuts."""
+    """The message after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
     fields: Fields = dict(_fields(raw))
     _REWRITES[stage](fields, amount)
     return msgspec.json.encode(fields)
 
 
 def unpin(raw: bytes | Raw) -> bytes:
-    """The message without the proxy's own `pinned` mark, which no upstream knows."""
+    """The message without the field `pinned`, which is ours: no upstream knows it."""
     fields = _fields(raw)
     fields.pop("pinned", None)
     return msgspec.json.encode(fields)
 
 
-def announced(raw: bytes | Raw) -> bytes:
-    """The system message with the fixed sentence about clearing at its end."""
+def announce(raw: bytes | Raw) -> bytes:
+    """The system message with the announcement at its end."""
     fields: Fields = dict(_fields(raw))
     content = msgspec.json.decode(fields.get("content", b'""'))
     if isinstance(content, list):
@@ -47,8 +46,8 @@ def announced(raw: bytes | Raw) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def joined(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
-    """The user message with `text` said in it: at its end, or `before` what it says."""
+def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
+    """The user message with `text` added: before its content, or after it."""
     fields: Fields = dict(_fields(raw))
     content = msgspec.json.decode(fields["content"])
     if isinstance(content, str):
@@ -65,8 +64,8 @@ def message(role: str, text: str) -> bytes:
 
 
 def _truncate(fields: Fields, chars: int) -> None:
-    """Text up to `chars` characters in all is kept; parts that are not text are kept whole. The part in which the
-    limit falls ends in the mark, and text parts after it go."""
+    """Keep `chars` characters of text in all, and every part that is not text. The part in which the limit falls ends
+    in `[Truncated]`; text parts after it are removed."""
     content = msgspec.json.decode(fields["content"])
     if isinstance(content, str):
         fields["content"] = head(content, chars)
@@ -87,7 +86,7 @@ def _clear(fields: Fields, _: int) -> None:
 
 
 def _squeeze(fields: Fields, chars: int) -> None:
-    """No text of the message longer than `chars` characters; arguments of tool calls stay valid JSON."""
+    """Cut each text of the message to `chars` characters; arguments of tool calls stay valid JSON."""
     content = msgspec.json.decode(fields.get("content", b"null"))
     if isinstance(content, str):
         fields["content"] = head_and_tail(content, chars)
@@ -96,11 +95,11 @@ def _squeeze(fields: Fields, chars: int) -> None:
             part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)}
             for part in content
         ]
-    _edit_arguments(fields, lambda given: _squeeze_given(given, chars), lambda text: head_and_tail(text, chars))
+    _edit_arguments(fields, lambda value: _squeeze_value(value, chars), lambda text: head_and_tail(text, chars))
 
 
-# Content parts that may carry bytes, and what they carry.
-_CARRIES = {
+# Types of content parts that may hold a payload, and its kind.
+_PAYLOAD_KINDS = {
     "image_url": "image",
     "input_image": "image",
     "image": "image",
@@ -114,7 +113,7 @@ _CARRIES = {
     "input_video": "video",
     "video": "video",
 }
-_LIGHT = 1_000  # bytes of a part; a link is lighter, and worth keeping
+_LIGHT = 1_000  # bytes; a part with a link is smaller, and worth keeping
 
 
 class _Typed(msgspec.Struct):
@@ -122,7 +121,7 @@ class _Typed(msgspec.Struct):
 
 
 def _lighten(fields: Fields, _: int) -> None:
-    """Parts that carry bytes become a few words; the other parts keep theirs."""
+    """Replace parts with a payload by a few words; the other parts keep their bytes."""
     parts = msgspec.json.decode(fields["content"], type=list[Raw])
     fields["content"] = [_lightened(part) for part in parts]
 
@@ -131,52 +130,53 @@ def _lightened(part: Raw) -> Any:
     if len(bytes(part)) <= _LIGHT or bytes(part)[:1] != b"{":
         return part
     kind = msgspec.json.decode(part, type=_Typed).type
-    carried = _CARRIES.get(kind) if isinstance(kind, str) else None
-    return {"type": "text", "text": REMOVED[carried]} if carried else part
+    payload = _PAYLOAD_KINDS.get(kind) if isinstance(kind, str) else None
+    return {"type": "text", "text": REMOVED[payload]} if payload else part
 
 
 def _clear_inputs(fields: Fields, _: int) -> None:
-    _edit_arguments(fields, lambda given: CLEARED_ARGUMENTS if isinstance(given, str) else {}, lambda _: TRUNCATED)
+    _edit_arguments(fields, lambda value: CLEARED_ARGUMENTS if isinstance(value, str) else {}, lambda _: TRUNCATED)
 
 
 def _edit_arguments(fields: Fields, edit: Callable[[Any], Any], edit_text: Callable[[str], str]) -> None:
-    """`edit` is for the arguments of functions, `edit_text` for the input of custom tools. Fields in which nothing
-    changes keep their bytes."""
+    """Edit the arguments of functions with `edit`, the input of custom tools with `edit_text`. A field in which nothing
+    changes keeps its bytes."""
     for name in ("tool_calls", "function_call"):
         value = msgspec.json.decode(fields.get(name, b"null"))
         calls = value or () if name == "tool_calls" else [{"function": value}]
         changed = [
-            _edited(call.get("function"), "arguments", edit) or _edited(call.get("custom"), "input", edit_text)
+            _edit_field(call.get("function"), "arguments", edit) or _edit_field(call.get("custom"), "input", edit_text)
             for call in calls
         ]
         if any(changed):
             fields[name] = value
 
 
-def _edited(made: Any, field: str, edit: Callable[[Any], Any]) -> bool:
-    """Edit what a call is given, in place; whether that changed it. An object is what some servers give for JSON."""
-    given = made.get(field) if isinstance(made, dict) else None
-    if not isinstance(given, str | dict) or (after := edit(given)) == given:
+def _edit_field(call: Any, field: str, edit: Callable[[Any], Any]) -> bool:
+    """Edit the arguments of a call in place; True when that changed them. Some clients send an object, not a string
+    of JSON."""
+    before = call.get(field) if isinstance(call, dict) else None
+    if not isinstance(before, str | dict) or (after := edit(before)) == before:
         return False
-    made[field] = after
+    call[field] = after
     return True
 
 
-_LEAST_STRING = 32  # characters; cut shorter, strings hold the mark and nothing else
+_LEAST_STRING = 32  # characters; a string cut shorter would hold nothing but `[Truncated]`
 
 
-def _squeeze_given(given: Any, chars: int) -> Any:
-    if isinstance(given, str):
-        return squeeze_arguments(given, chars)
+def _squeeze_value(value: Any, chars: int) -> Any:
+    if isinstance(value, str):
+        return squeeze_arguments(value, chars)
     try:
-        return given if _length(given) <= chars else _squeezed(given, chars)
+        return value if _length(value) <= chars else _squeezed(value, chars)
     except RecursionError:
         return {}
 
 
 def squeeze_arguments(arguments: str, chars: int) -> str:
-    """Tool-call arguments of at most `chars` characters, the longest strings in them cut; unreadable ones or too many
-    values become an empty object, because half a JSON text would be refused upstream."""
+    """Tool-call arguments of at most `chars` characters: the longest strings in them are cut. Arguments that cannot be
+    read, or have too many values, become `{}`, because an upstream refuses half a JSON text."""
     if len(arguments) <= chars:
         return arguments
     try:
@@ -187,14 +187,14 @@ def squeeze_arguments(arguments: str, chars: int) -> str:
 
 
 def _squeezed(value: Any, chars: int) -> Any:
-    """Raises RecursionError for what is nested too deeply."""
+    """A JSON value cut to `chars` characters. Raises RecursionError when it is nested too deeply."""
     frame = _with_strings(value, lambda _: "")
-    longest = level(sorted(map(len, _strings(value))), chars - _length(frame))
+    longest = fair_share(sorted(map(len, _strings(value))), chars - _length(frame))
     while longest >= _LEAST_STRING:
         cut = _with_strings(value, partial(head_and_tail, chars=longest))
         if (size := _length(cut)) <= chars:
             return cut
-        longest = min(longest - 1, longest * chars // size)  # escapes take more than their one character
+        longest = min(longest - 1, longest * chars // size)  # an escape takes more than one character
     return {}
 
 

@@ -1,8 +1,8 @@
 """Width and height of an image from its base64, reading only the header.
 
-Base64 can be entered anywhere: four characters are three bytes. So a size costs a few windows of some dozen
-bytes, however large the image, also for a JPEG whose frame header lies behind a thumbnail and a colour
-profile. Whatever is not a well-formed header is no size (`None`), never an error.
+Base64 can be decoded from anywhere, because four characters are three bytes. So a size costs a few windows of some
+dozen bytes, however large the image is, also for a JPEG whose frame header lies behind a thumbnail and a colour
+profile. A header that is not well formed gives None, never an error.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 Size = tuple[int, int]
 """Width and height, in pixels."""
 
-_HEAD: Final = 32  # bytes; PNG, GIF and WebP say their size within the first 30
-_MAX_SEGMENTS: Final = 64  # of a JPEG, walked until its frame header; real ones have about ten
+_HEAD: Final = 32  # bytes; PNG, GIF and WebP have their size within the first 30
+_MAX_SEGMENTS: Final = 64  # of a JPEG, before its frame header; real ones have about ten
 # Frame headers of ITU-T T.81 table B.1: SOF0 to SOF15 without DHT (C4), JPG (C8) and DAC (CC).
 _FRAME_HEADERS: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def image_size(encoded: str) -> Size | None:
-    """Width and height in pixels of a PNG, GIF, WebP or JPEG given as base64 characters; None when the header
-    is none of these, broken or cut off. Never raises."""
+    """Width and height in pixels of a PNG, GIF, WebP or JPEG in base64; None when the header is of another format,
+    broken or cut off. Never raises."""
     head = window(encoded, 0, _HEAD)
     for magic, read in _READERS:
         if head.startswith(magic):
@@ -32,7 +32,7 @@ def image_size(encoded: str) -> Size | None:
 
 
 def window(encoded: str, start: int, length: int) -> bytes:
-    """At most `length` bytes from byte `start` on; fewer, or none, where the base64 ends or is broken."""
+    """At most `length` bytes from byte `start` on; fewer where the base64 ends; empty where it is broken."""
     skipped = start % 3
     first = start // 3 * 4
     last = first + (skipped + length + 2) // 3 * 4
@@ -66,7 +66,7 @@ def _webp(head: bytes, _: str) -> Size | None:
 
 
 def _jpeg(_: bytes, encoded: str) -> Size | None:
-    """ITU-T T.81, B.2: walks the marker segments to the frame header."""
+    """ITU-T T.81, B.2: the frame header follows other marker segments."""
     at = 2
     for _segment in range(_MAX_SEGMENTS):
         segment = window(encoded, at, 9)

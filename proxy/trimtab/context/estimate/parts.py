@@ -1,8 +1,7 @@
-"""What a content part that is not text costs: pictures, sound, files, film, and kinds not known yet.
+"""How many tokens a content part has that is not text: an image, audio, a file, video, or a type not known yet.
 
-The rule: a payload costs what its size and kind say, never less than 1 token, never more than
-`MAX_PART_TOKENS`, and its base64 is never counted as text. What is text inside an unknown part is counted
-as text. Any JSON value has a cost; nothing raises. One table says who counts which type.
+A payload counts by its kind and size, at least 1 token and at most `MAX_PART_TOKENS`; its base64 is never counted as
+text. Text inside a part of unknown type counts as text. Any JSON value has a size; nothing raises.
 """
 
 from __future__ import annotations
@@ -29,25 +28,24 @@ UNKNOWN_AUDIO: Final = 300
 """Tokens of audio given by reference: half a minute."""
 
 PDF_BYTES_PER_TOKEN: Final = 50
-"""Anthropic's guide on PDFs says 1,500 to 3,000 tokens a page; that a page takes some 75 to 150 kB is assumed,
-not measured."""
+"""Anthropic's guide on PDFs says 1,500 to 3,000 tokens a page. That a page takes 75 to 150 kB is an assumption."""
 
 UNKNOWN_FILE: Final = 2_000
 """Tokens of a file given by its id or URL: one such page."""
 
 VIDEO_BYTES_PER_TOKEN: Final = 400
-"""Google's guide on video says about 300 tokens a second; 1 Mbit/s, 125,000 bytes a second, is assumed."""
+"""Google's guide on video says about 300 tokens a second. 1 Mbit/s, 125,000 bytes a second, is an assumption."""
 
 UNKNOWN_VIDEO: Final = 3_000
-"""Tokens of a film given by its URL: ten seconds."""
+"""Tokens of a video given by its URL: ten seconds."""
 
 MAX_PART_TOKENS: Final = 64_000
-"""No part is believed to cost more: a guess should not empty a whole conversation."""
+"""The most a part counts as: a guess must not empty a whole conversation."""
 
 _LONG_SIDE, _SHORT_SIDE, _TILE = 2048, 768, 512  # pixels; the same guide on images
 _TEXT_BYTES_PER_TOKEN = 4
 _DEFAULT_BYTES_PER_SECOND = 8_000  # MP3 and the like at 64 kbit/s
-_MAX_VALUES = 10_000  # of an unknown part, looked at one by one
+_MAX_VALUES = 10_000  # values of an unknown part that are looked at one by one
 _BASE64 = re.compile(r"[\w+/=-]{64}[\w+/=\r\n-]{448}", re.ASCII)
 
 
@@ -59,14 +57,14 @@ def part_tokens(part: object) -> int:
 
 
 def image_tokens(size: Size, detail: object = "auto") -> int:
-    """Tokens of an image of `size` pixels. `detail` is "low", or anything else for high (as "auto" is at worst).
-    Source: OpenAI's guide on images and vision, the tile rule of GPT-4o."""
+    """Tokens of an image of `size` pixels. `detail` is "low"; anything else counts as "high", which is the most that
+    "auto" can be. Source: OpenAI's guide on images and vision, the tile rule of GPT-4o."""
     if detail == "low":
         return IMAGE_BASE
     long, short = max(size), min(size)
     scale = min(1.0, _LONG_SIDE / long)
     scale = min(scale, _SHORT_SIDE / short)
-    # A side of 512.0000001 pixels is one of 512.
+    # Rounded, so that 512.0000001 pixels are one tile and not two.
     tiles = [max(1, ceil(round(side * scale, 3) / _TILE)) for side in size]
     return IMAGE_BASE + IMAGE_TILE * tiles[0] * tiles[1]
 
@@ -89,9 +87,9 @@ def _audio(part: dict[str, Any]) -> int:
     if not payload:
         return UNKNOWN_AUDIO
     head = window(payload[1], 0, 32)
-    # RIFF WAVE says its bytes a second in bytes 28 to 31, right after "fmt ".
-    told = int.from_bytes(head[28:32], "little") if head[8:16] == b"WAVEfmt " else 0
-    seconds = _size(payload[1]) / (told or _DEFAULT_BYTES_PER_SECOND)
+    # In RIFF WAVE, bytes 28 to 31 are the bytes per second.
+    rate = int.from_bytes(head[28:32], "little") if head[8:16] == b"WAVEfmt " else 0
+    seconds = _size(payload[1]) / (rate or _DEFAULT_BYTES_PER_SECOND)
     return _bounded(seconds * AUDIO_TOKENS_PER_SECOND)
 
 
@@ -101,8 +99,8 @@ def _file(part: dict[str, Any]) -> int:
     if not payload:
         return UNKNOWN_FILE
     media, encoded = payload
-    texty = media.startswith("text/") or media.endswith(("json", "xml"))
-    return _bounded(_size(encoded) / (_TEXT_BYTES_PER_TOKEN if texty else PDF_BYTES_PER_TOKEN))
+    is_text = media.startswith("text/") or media.endswith(("json", "xml"))
+    return _bounded(_size(encoded) / (_TEXT_BYTES_PER_TOKEN if is_text else PDF_BYTES_PER_TOKEN))
 
 
 def _video(part: dict[str, Any]) -> int:
@@ -112,7 +110,8 @@ def _video(part: dict[str, Any]) -> int:
 
 
 def _unknown(part: object) -> int:
-    """Keys and texts as text, payloads by size. Walks with a list, since JSON may nest deeper than the stack."""
+    """Count keys and strings as text, payloads by size. Walks with a list, because JSON may be nested deeper than
+    Python's stack."""
     total, waiting = 0, [part]
     for _ in range(_MAX_VALUES):
         if not waiting:
@@ -136,7 +135,7 @@ def _string(value: str) -> int:
 
 
 def _inner(part: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The object under the first of `names`; a bare string there is its URL; else the part itself."""
+    """The object in the first of these fields; a bare string there is its URL; without one, the part itself."""
     for name in names:
         if isinstance(part.get(name), dict):
             return dict(part[name])
@@ -146,7 +145,7 @@ def _inner(part: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _payload(value: object) -> tuple[str, str] | None:
-    """Media type and base64 of a `data:` URL (RFC 2397) or of bare base64; None for a link, an id or nothing."""
+    """Media type and base64 of a `data:` URL (RFC 2397) or of bare base64; None for a link or an empty value."""
     if not isinstance(value, str) or not value or value[:8].lower().startswith(("http:", "https:")):
         return None
     if value[:5].lower() != "data:":
@@ -156,7 +155,7 @@ def _payload(value: object) -> tuple[str, str] | None:
 
 
 def _size(encoded: str) -> int:
-    """Bytes that so many characters of base64 hold."""
+    """Bytes that a base64 text holds, from its length."""
     return len(encoded) * 3 // 4
 
 

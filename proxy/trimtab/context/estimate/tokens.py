@@ -1,15 +1,15 @@
-"""How many tokens a text is, without a tokenizer.
+"""How many tokens a text has, without a tokenizer.
 
-The rule: what stands in the text has a weight, and the estimate is the sum. Every pair of neighbouring UTF-8
-bytes weighs by the classes of the two: pairs tell what single bytes cannot, where words start, whether
-capitals and digits stand inside words (base64), how long a run of spaces is. Beyond ASCII, each byte above
-0x7F weighs by itself too, and each character by its block of 256 code points, which is its script.
+The estimate is a sum of weights. Every pair of neighbouring UTF-8 bytes has a weight by the classes of the two: a pair
+shows what a single byte cannot, where a word starts, whether capitals and digits stand inside words (base64), how long
+a run of spaces is. Beyond ASCII, each byte above 0x7F has a weight too, and so has each character, by its block of 256
+code points, which is its script.
 
-Everything runs at C speed: `translate` writes each byte's class as one hex digit; the digits, and behind them
-the digits from the second on, are all pairs of neighbours, so `unhexlify` turns each pair into one byte, a
-second `translate` weighs it, and Adler-32 (whose low half is a plain sum) adds up. No weight is negative, so
-the estimate is monotone under appending and additive to within `ADDITIVE_SLACK`. Weights are fitted to o200k by
-`tests/bench/fit_weights.py`; see docs/estimation.md.
+Everything runs at C speed. `translate` writes each byte's class as one hex digit; these digits, followed by the digits
+from the second on, are all pairs of neighbours. `unhexlify` turns each pair into one byte, a second `translate` into
+its weight, and Adler-32 (whose low half is a plain sum) adds up. No weight is negative, so appending never lowers an
+estimate, and estimates add up to within `ADDITIVE_SLACK`. Weights are fitted to o200k by `tests/bench/fit_weights.py`;
+docs/estimation.md has the figures.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ADDITIVE_SLACK: Final = 2
 """Tokens by which `est(a) + est(b)` may differ from `est(a + b)`: one start, one rounding, one pair."""
 
 MAX_WEIGHT: Final = 63
-"""No weight is larger, so that the sum of `_RUN` of them stays under Adler's modulus 65,521."""
+"""The largest weight: the sum of `_RUN` of them stays below Adler's modulus, 65,521."""
 
-_RUN: Final = 1024  # weights added up in one go
-_BLOCK: Final = 8 * _RUN  # bytes taken at once: few enough to stay in the processor's nearest cache
+_RUN: Final = 1024  # weights added up at once
+_BLOCK: Final = 8 * _RUN  # bytes weighed at once: few enough to stay in the processor's nearest cache
 
 _LOWER_RARE = b"bfgjkpqvwxz"
 _CONTINUATION_LOW, _CONTINUATION_HIGH = bytes(range(0x80, 0xA0)), bytes(range(0xA0, 0xC0))
@@ -127,36 +127,37 @@ _SCRIPT_TABLE = bytes(SCRIPT_WEIGHTS)
 
 
 def text_tokens(text: str) -> int:
-    """Estimated o200k tokens of a decoded text: 0 for the empty one, else at least 1. Never raises; a lone
-    surrogate weighs as its three bytes. Linear in the length."""
+    """Estimated o200k tokens of a decoded text: 0 for an empty one, otherwise at least 1. Never raises: a lone
+    surrogate counts as its three bytes. Linear in the length."""
     return bytes_tokens(text.encode("utf-8", "surrogatepass"))
 
 
 def bytes_tokens(data: bytes) -> int:
-    """The same of UTF-8 bytes. Never raises: what is not UTF-8 weighs as bytes, and is no character."""
+    """Estimated o200k tokens of UTF-8 bytes, like `text_tokens`. Never raises: bytes that are not UTF-8 count as
+    bytes, without the weight of a character."""
     if not data:
         return 0
     if len(data) <= _RUN:
         weight = adler32(_pair_weights(data), 0) & 0xFFFF
     else:
-        # Each block reaches one byte into the next, so that the pair across the border counts too.
+        # Each block includes the first byte of the next, so that the pair across the border counts too.
         weight = sum([_total(_pair_weights(data[at : at + _BLOCK + 1])) for at in range(0, len(data), _BLOCK)])
     if not data.isascii():
         weight += _high_weight(data.translate(None, _ASCII))
-    # The first byte has no neighbour before it, so the pair that opens a word is missing: the 1 stands for it.
+    # The first byte has no neighbour before it, so the pair that begins its word is missing: hence the 1.
     return 1 + weight // SCALE
 
 
 def _pair_weights(block: bytes) -> bytes:
-    """1/64 tokens of each pair of neighbours: of those that start at even places, then of those at odd ones."""
+    """The weight of each pair of neighbours: first of pairs at even places, then of those at odd ones."""
     digits = block.translate(_CLASS_DIGITS)
     twice = digits[:-1] + digits[1:] if len(digits) % 2 else digits + digits[1:-1]
     return unhexlify(twice).translate(_PAIR_TABLE)
 
 
 def _high_weight(high: bytes) -> int:
-    """1/64 tokens of a text's bytes above 0x7F: each by itself, and their characters by block, which is the
-    second byte of each little-endian UTF-16 unit."""
+    """The weight of a text's bytes above 0x7F: of each byte, and of each character by its block, which is the second
+    byte of a little-endian UTF-16 unit."""
     blocks = high.decode("utf-8", "ignore").encode("utf-16-le")[1::2]
     return _total(high.translate(_HIGH_TABLE)) + _total(blocks.translate(_SCRIPT_TABLE))
 

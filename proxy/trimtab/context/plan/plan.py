@@ -1,7 +1,7 @@
-"""Deciding: from a history, a policy and a budget to a plan. Pure; nothing is fetched, changed or awaited here.
+"""From a history, a policy and a budget to a plan. Pure: nothing is fetched, changed or awaited here.
 
-The planner replays the history (see `replay`): at every boundary at which a request once was made, and at the end,
-it runs the stages below in their order, each only if the one before was not enough.
+The planner replays the history (see `state`): at every boundary, where a request once was made, and at the end, it
+runs the stages below in their order, each only if the one before was not enough.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from trimtab.context.apply.rewrite import announced
+from trimtab.context.apply.rewrite import announce
 from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.alternation import gap
 from trimtab.context.plan.clear import clear
@@ -28,22 +28,22 @@ from trimtab.context.read.views import View
 # The order is the design.
 STAGES: tuple[Callable[[State], None], ...] = (
     truncate,  # a scrape or a file dump costs most and is missed least
-    clear,  # old tool results can be had again by running the tool
-    summarize,  # what was said is kept in fewer words, where there is a model to do it
-    drop,  # or it goes, the oldest first
+    clear,  # an old tool result can be fetched again by running the tool
+    summarize,  # a conversation is kept in fewer words, where there is a model to write them
+    drop,  # or the oldest part goes
     squeeze,  # what must stay shares what is left
-    drop_all_but_question,  # and before anything is refused, everything but the question goes
+    drop_all_but_question,  # before the request is refused, everything but the question goes
 )
 
 
 def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
-    """What to do with a request, given `budget` tokens for its input, in the estimator's own tokens."""
+    """What to do with a request. `budget`: what its input may take, in estimated tokens."""
     views = conversation.views
-    announce = _announced(views, policy, conversation.extras)
+    announce_at = _announcement_index(views, policy, conversation.extras)
     original = conversation.tokens
-    added = 0 if announce is None else _announcement(conversation, announce, memo)
+    added = 0 if announce_at is None else _announcement_tokens(conversation, announce_at, memo)
     if not _needs_replay(conversation, policy, original + added, budget):
-        return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce)
+        return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce_at)
     state = _replay(conversation, policy, budget, conversation.extras + added, memo)
     made = Plan(
         original=original,
@@ -54,17 +54,17 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan
         gap=gap(state),
         summary=tuple(state.compaction.segments[: state.compaction.covered]),
         breakdown=_breakdown(state, conversation.extras),
-        moved=state.first_change,
+        prefix_break=state.prefix_break,
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
-        announce=announce,
+        announce=announce_at,
     )
     ahead = segments_ahead(state)
     return msgspec.structs.replace(made, ahead=ahead) if ahead else made
 
 
 def _needs_replay(conversation: History, policy: Policy, size: int, budget: int) -> bool:
-    """Whether any boundary of this history can have needed anything: sizes only grow along it, so one that fits as
-    a whole always fitted, and the walk is spared."""
+    """False when no boundary of this history can have needed shaping. Sizes only grow along a history, so one that
+    fits as a whole fitted at each of its boundaries."""
     shaping, views = policy.shaping, conversation.views
     ahead = policy.compaction and size > budget * policy.precompact_share
     longest = min(shaping.max_messages or len(views), shaping.summarize_after_messages or len(views))
@@ -78,6 +78,7 @@ def _needs_replay(conversation: History, policy: Policy, size: int, budget: int)
 
 
 def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo) -> State:
+    """Walk the history; at each boundary run the stages that are needed there."""
     state = State(structure(conversation.raws, conversation.views), fixed, policy, budget, memo)
     always = policy.shaping.truncate == "always"
     for end in boundaries(conversation.views):
@@ -92,16 +93,16 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
     return state
 
 
-def _announced(views: Sequence[View], policy: Policy, extras: int) -> int | None:
+def _announcement_index(views: Sequence[View], policy: Policy, extras: int) -> int | None:
     """Index of the system message the announcement is appended to: the first, in requests with tools."""
     if not policy.shaping.announce or not extras or not views or views[0].role not in SYSTEM_ROLES:
         return None
     return 0 if views[0].shape != "opaque" else None
 
 
-def _announcement(conversation: History, at: int, memo: Memo) -> int:
+def _announcement_tokens(conversation: History, at: int, memo: Memo) -> int:
     """Tokens the announcement adds, measured on the message that gets it."""
-    return memo.view(announced(conversation.raws[at])).tokens - conversation.views[at].tokens
+    return memo.view(announce(conversation.raws[at])).tokens - conversation.views[at].tokens
 
 
 def _breakdown(state: State, tools: int) -> Breakdown:

@@ -6,7 +6,7 @@ in `plan.STAGES`.
 
 from __future__ import annotations
 
-from trimtab.context.apply.cut import level
+from trimtab.context.apply.cut import fair_share
 from trimtab.context.plan.state import State
 
 # Squeezed texts shorter than this tell a model nothing (characters).
@@ -51,7 +51,7 @@ def _share(state: State, candidates: list[int]) -> None:
     """Water-filling: small messages keep their size, the large ones get equal shares of the rest."""
     goal = (state.budget + state.target) // 2
     room = goal - (state.size - sum(state.sent[i] for i in candidates))
-    most = level(sorted(state.sent[i] for i in candidates), room)
+    most = fair_share(sorted(state.sent[i] for i in candidates), room)
     for i in candidates:
         if state.sent[i] > most:
             _squeeze_to(state, i, most)

@@ -76,7 +76,7 @@ class State:
         self.fixed = fixed  # grows by each system message walked
         self.sent = [view.tokens for view in structure.views]  # by message
         self.edits: dict[int, Edit] = {}  # by message
-        self.first_change: Stage | None = None  # the first stage that changed something at this boundary
+        self.prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
         self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
         self.removed_tokens = 0  # of all removed messages, before any edit
@@ -92,7 +92,7 @@ class State:
 
     def advance(self, end: int) -> None:
         """Take in the messages up to `end`."""
-        self.first_change = None
+        self.prefix_break = None
         views = self.structure.views
         for i in range(self.end, end):
             self.end = i + 1
@@ -213,7 +213,7 @@ class State:
         self.size += tokens - self.sent[i]
         self.sent[i] = tokens
         self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
-        self.first_change = self.first_change or stage
+        self.prefix_break = self.prefix_break or stage
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
         """Remove a unit, and with it the late results of its calls."""

@@ -1,9 +1,8 @@
-"""The summary a plan asks for, as a value: the core says what it wants, others fetch or make it.
+"""The summary that a plan asks for, as a value: the core asks, others fetch or make it.
 
-The summarized part of a history is a row of segments. S_k, the summary of the first k, is made from S_{k-1}
-and segment k, so each message is read once however long the conversation grows. A digest of the chain names
-S_k: it covers every byte of every message from the first segment on, so an edited history names another
-summary.
+The summarized part of a history is a row of segments. S_k, the summary of the first k, is made from S_{k-1} and
+segment k, so each message is read once, however long the conversation grows. S_k is found by a chain of digests over
+every byte of every message from the first segment on, so an edited history asks for another summary.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ from trimtab.context.policy import Hint
 
 
 class SummaryWanted(msgspec.Struct, frozen=True):
-    """S_k, with k = len(spans)."""
+    """A request for S_k, with k = len(spans)."""
 
-    spans: tuple[tuple[int, int], ...]  # [start, stop) of each segment: indices into the client's messages
-    digests: tuple[bytes, ...]  # SHA-256 chain up to and including that segment
-    max_tokens: int  # the size the plan counted the summary at
+    spans: tuple[tuple[int, int], ...]  # [start, stop) of each segment: messages of the history
+    digests: tuple[bytes, ...]  # by segment: the chain of SHA-256 digests up to its end
+    max_tokens: int  # estimated tokens; the size the plan counted the summary at
     hint: Hint = "general"  # which prompt it is written with
 
 
 def chain(messages: Sequence[bytes | Raw], spans: Sequence[tuple[int, int]]) -> tuple[bytes, ...]:
-    """The digest of the chain after each span. Each link covers the one before it and the span's messages, in
-    order, every message with its length before it.
-    """
+    """A digest for each span. It covers the digest before it and the messages of the span in order, each with its
+    length before it."""
     digests: list[bytes] = []
     link = b""
     for start, stop in spans:
