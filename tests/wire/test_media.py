@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.wire.media import JSON_HEADER, is_json, media_type, parse_content_length
+from trimtab.wire.media import EVENTS_HEAD, JSON_HEADER, begins_like_events, is_json, media_type, parse_content_length
 
 TYPES = [
     ("application/json", "application/json", True),
@@ -40,3 +40,12 @@ def test_what_is_not_a_length(value: bytes) -> None:
 
 def test_the_header_of_our_own_bodies() -> None:
     assert JSON_HEADER == (b"content-type", b"application/json")
+
+
+EVENTS = [b"data: x", b"event: x", b"id:1", b"retry: 5", b": ping", b"\n\ndata: x", b"\xef\xbb\xbfretry: 5"]
+OTHERS = [b"", b"{", b'{"data":1}', b'"data":', b"[", b"datax", b"\xef\xbb\xbf{", b"<html>"]
+
+
+@pytest.mark.parametrize(("body", "events"), [(b, True) for b in EVENTS] + [(b, False) for b in OTHERS])
+def test_an_event_stream_is_recognized_by_its_first_bytes(body: bytes, events: bool) -> None:
+    assert begins_like_events(body[:EVENTS_HEAD]) is events

@@ -8,7 +8,6 @@ relay. A stream whose first event is long in coming is relayed before it is know
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
@@ -21,13 +20,11 @@ from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.upstream.answer import Answer
 from trimtab.wire import sse
 from trimtab.wire.encoding import Decoder, decode_or_empty, decoder
-from trimtab.wire.media import EVENT_STREAM, JSON
+from trimtab.wire.media import EVENT_STREAM, EVENTS_HEAD, JSON, begins_like_events
 
 STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
-# How an event stream begins that is labelled as something else (JSON cannot), and the bytes that it takes to see it.
-_EVENTS, _EVENTS_HEAD = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*(?:data|event|id|retry)?:"), 9
 _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
 
 
@@ -60,7 +57,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
     if answer.status >= 400:
         return await _inspect_error(answer, encoding)
     if kind.startswith(EVENT_STREAM) or (
-        not _cannot_be_events(fields, kind, encoding) and _EVENTS.match(await answer.read(_EVENTS_HEAD))
+        not _cannot_be_events(fields, kind, encoding) and begins_like_events(await answer.read(EVENTS_HEAD))
     ):
         beginning = _Beginning(answer, encoding, patience_s)
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""How a body is to be read: its media type, its stated length, and the byte order mark at its start.
+"""How a body is to be read: its media type, its stated length, and what its first bytes show.
 
 Everything that compares a content type, states one, or reads a length takes it from here, so that all of it follows
 one rule.
@@ -6,12 +6,17 @@ one rule.
 
 from __future__ import annotations
 
+import re
+
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 JSON_HEADER = (b"content-type", JSON.encode())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # UTF-8's; RFC 8259 §8.1 lets a reader of JSON ignore it
 
+EVENTS_HEAD = 9  # bytes that `begins_like_events` needs: a mark, and the longest field name with its colon
+
 _MAX_DIGITS = 18  # of a length: more bytes than anyone sends, and within 64 bits
+_EVENTS = re.compile(rb"(?:%b)?[\r\n]*(?:data|event|id|retry)?:" % BYTE_ORDER_MARK)
 
 
 def media_type(content_type: str) -> str:
@@ -28,3 +33,8 @@ def is_json(content_type: str) -> bool:
 def parse_content_length(value: bytes) -> int | None:
     """The bytes that a Content-Length states, None when it is not a number (RFC 9110 §8.6: digits alone)."""
     return int(value) if value.isdigit() and len(value) <= _MAX_DIGITS else None
+
+
+def begins_like_events(head: bytes) -> bool:
+    """True when a body that begins with `head` is an event stream, however it is labelled. JSON cannot begin so."""
+    return _EVENTS.match(head) is not None
