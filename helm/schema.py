@@ -121,6 +121,7 @@ DECLARED: dict[str, Schema] = {
     "httpRoute.annotations": STRINGS,
     "httpRoute.parentRefs": OBJECTS,
     "httpRoute.hostnames": TEXTS,
+    "httpRoute.filters": OBJECTS,
     "httpRoute.timeouts": {
         "type": "object",
         "properties": {"request": GATEWAY_DURATION, "backendRequest": GATEWAY_DURATION},

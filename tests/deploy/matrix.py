@@ -64,6 +64,8 @@ httpRoute:
   parentRefs: [{ name: gateway }]
   hostnames: [llm.example]
   timeouts: { request: 1h30m }
+  filters:
+    - { type: RequestHeaderModifier, requestHeaderModifier: { set: [{ name: x-trimtab-bypass, value: "true" }] } }
 networkPolicy:
   enabled: true
   from: [{ namespaceSelector: {} }]
