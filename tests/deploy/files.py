@@ -154,14 +154,34 @@ def every_metric_is_described() -> str:
     return f"{len(NAMES)} metrics described in docs/metrics.md"
 
 
+def every_alert_is_explained() -> str:
+    """Each alert has a section in the guide, where its link leads, and a line in the table of metrics."""
+    sections, table = _anchors(ROOT / "docs/operations.md"), (ROOT / "docs/metrics.md").read_text()
+    for rule in _rules():
+        name, link = rule["alert"], rule["annotations"]["runbook_url"]
+        if link != f"docs/operations.md#{name.lower()}" or name.lower() not in sections:
+            raise Wrong(f"{name} has no section in docs/operations.md")
+        if f"[`{name}`](operations.md#{name.lower()}) | {rule['labels']['severity']} |" not in table:
+            raise Wrong(f"docs/metrics.md does not list {name} with its severity")
+    return f"{len(_rules())} alerts, each with a section of its own in the guide"
+
+
 def links_lead_somewhere() -> str:
+    """Links of the pages lead to files, and to sections that are there."""
     count = 0
     for page in [*(ROOT / "docs").glob("*.md"), ROOT / "helm/README.md"]:
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
             count += 1
-            if not (page.parent / target).exists():
-                raise Wrong(f"{page.name} links to {target}, which is not there")
-    return f"{count} links of the pages lead to a file"
+            to = page.parent / target if target else page
+            if not to.exists() or (anchor and anchor not in _anchors(to)):
+                raise Wrong(f"{page.name} links to {target}#{anchor}, which is not there")
+    return f"{count} links of the pages lead to a file or a section"
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 CHECKS: tuple[Callable[[], str], ...] = (
@@ -175,5 +195,6 @@ CHECKS: tuple[Callable[[], str], ...] = (
     alerts,
     too_long_is_no_alert,
     every_metric_is_described,
+    every_alert_is_explained,
     links_lead_somewhere,
 )
