@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -55,12 +56,11 @@ class Factors:
     def __init__(self, *, clock: Callable[[], float], notify: Notify) -> None:
         self._clock, self._notify = clock, notify
         self._held: LRUCache[tuple[str, str], _Held] = LRUCache(_MOST_PAIRS)
-        self._priors: LRUCache[str, float] = LRUCache(_MOST_PAIRS)
 
     def factor(self, upstream: str, model: str) -> float:
         """The applied factor, or the family's prior. Quick: it runs on every request."""
         held = self._held.get((upstream, model))
-        return held.state.factor if held else self._prior(model)
+        return held.state.factor if held else prior(model)
 
     def observe(self, upstream: str, model: str, estimated: int, actual: object, *, refused: bool = False) -> bool:
         """Learn from the count in an answer, or in a refusal. True when the factor moved. A count that is not
@@ -108,13 +108,8 @@ class Factors:
         held = self._held.get((upstream, model))
         return held.state if held else None
 
-    def _prior(self, model: str) -> float:
-        factor = self._priors.get(model)
-        if factor is None:
-            factor = self._priors[model] = prior(model)
-        return factor
 
-
+@lru_cache(_MOST_PAIRS)
 def prior(model: str) -> float:
     """The factor for a model without any count, by its name. Of a distilled model (`deepseek-r1-distill-llama`) the
     family named last is the tokenizer's."""

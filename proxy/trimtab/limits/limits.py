@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-
-from cachetools import LRUCache
+from functools import cached_property, lru_cache
 
 from trimtab.calibration.factor import believed
 from trimtab.calibration.factors import Factors
@@ -49,7 +47,7 @@ class Limits:
         self._models = dict(models or {})
         self._settings = settings or LimitsSettings()
         self._environment = environment or ModelSettings()
-        self._stated: LRUCache[tuple[str, str], Limit] = LRUCache(_MOST_PAIRS)
+        self._without_lessons = lru_cache(_MOST_PAIRS)(self._resolve)
         self._factors = Factors(clock=clock, notify=lambda *event: notify(Event(*event)))
         self._lessons = Lessons(ttl_s=self._settings.learned_ttl_s, clock=clock, notify=notify)
         self._sharing = Sharing(store, self._factors, self._lessons, clock=clock)
@@ -58,7 +56,7 @@ class Limits:
             refresh_s=self._settings.refresh_s,
             clock=clock,
             notify=notify,
-            changed=self._stated.clear,
+            changed=self._without_lessons.cache_clear,
         )
 
     @cached_property
@@ -110,11 +108,8 @@ class Limits:
         await self._discovery.aclose()
         await self._sharing.aclose()
 
-    def _without_lessons(self, upstream: str, model: str) -> Limit:
-        limit = self._stated.get((upstream, model))
-        if limit is None:
-            limit = self._stated[upstream, model] = resolve(list(self._claims(upstream, model)))
-        return limit
+    def _resolve(self, upstream: str, model: str) -> Limit:
+        return resolve(list(self._claims(upstream, model)))
 
     def _claims(self, upstream: str, model: str) -> Iterator[Claim]:
         if configured := settings_for(self._models, model):
