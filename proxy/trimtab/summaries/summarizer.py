@@ -74,9 +74,7 @@ class Summarizer:
         return await self._extend(chain, newest, until)
 
     async def prepare(self, wanted: SummaryWanted, messages: Sequence[bytes | Raw], writer: Writer) -> bool:
-        """Make the summary in the background. False when it is there already, being made, or there is no free
-        place.
-        """
+        """Make the summary in the background. False when it is stored, is being made, or all places are taken."""
         chain = self._chain(wanted, messages, writer)
         newest = await self._newest(chain)
         if newest.segments == len(chain):

@@ -1,6 +1,6 @@
 """One summary call: what is asked, and what becomes of the answer. It knows no store and no other caller.
 
-`Author` turns an earlier summary and a piece of conversation into the next summary, or into one word that says why not.
+`Author` turns an earlier summary and a piece of conversation into the next summary, or gives one word for what failed.
 `on_call` gets a report of every call, also of one that failed.
 """
 
