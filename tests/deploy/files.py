@@ -73,6 +73,18 @@ def compose() -> str:
     return f"docker-compose.yaml by the compose schema: {', '.join(services)}"
 
 
+def workflow_runs_what_a_desk_runs() -> str:
+    """The workflow is valid, and its only command is `.ci/run`; actions are pinned by commit."""
+    path = ".github/workflows/ci.yaml"
+    run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", path)
+    steps = yaml.safe_load((ROOT / path).read_text())["jobs"]["run"]["steps"]
+    if [step["run"] for step in steps if "run" in step] != [".ci/run"]:
+        raise Wrong(f"{path} runs another command than .ci/run")
+    if loose := [step["uses"] for step in steps if not re.search(r"@[0-9a-f]{40}$", step.get("uses", "@" + "0" * 40))]:
+        raise Wrong(f"{path} uses {loose}, which is not pinned by a commit")
+    return f"{path} by the workflow schema, {len(steps)} steps"
+
+
 def _defaults(text: str) -> str:
     """Compose's `${NAME:-default}` as it reads when NAME is not set."""
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
@@ -188,6 +200,7 @@ CHECKS: tuple[Callable[[], str], ...] = (
     image_lint,
     image_needs_what_it_is_given,
     compose,
+    workflow_runs_what_a_desk_runs,
     dashboard_is_built,
     dashboard_schema,
     dashboard_layout,
