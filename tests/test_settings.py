@@ -50,10 +50,10 @@ def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
 
 
 def test_a_key_like_no_other_is_answered_with_the_known_keys() -> None:
-    said = refused("[server]\nzzz = 1")
-    assert said.startswith("Unknown key 'zzz' in $.server. Nearest: ")
-    assert "host" in said
-    assert "port" in said
+    message = refused("[server]\nzzz = 1")
+    assert message.startswith("Unknown key 'zzz' in $.server. Nearest: ")
+    assert "host" in message
+    assert "port" in message
 
 
 # -- wrong values ------------------------------------------------------------------------------------------------
@@ -84,9 +84,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "place", "why"), WRONG)
 def test_a_wrong_value_is_refused_with_its_place_and_the_reason(text: str, place: str, why: str) -> None:
-    said = refused(text)
-    assert place in said
-    assert why in said
+    message = refused(text)
+    assert place in message
+    assert why in message
 
 
 def test_what_is_not_toml_is_refused() -> None:
@@ -94,15 +94,15 @@ def test_what_is_not_toml_is_refused() -> None:
 
 
 def test_no_secret_is_quoted_in_what_is_refused() -> None:
-    said = refused(UPSTREAM + "api_key = 'sk-secret'\nretries = 99")
-    assert "sk-secret" not in said
+    message = refused(UPSTREAM + "api_key = 'sk-secret'\nretries = 99")
+    assert "sk-secret" not in message
 
 
 @pytest.mark.parametrize("key", ["team-key", "ab" * 31, "zz" * 32, ""])
 def test_client_keys_are_digests_and_nothing_else(key: str) -> None:
-    said = refused(f"[server]\nclient_keys = ['{key}']")
-    assert "sha256sum" in said
-    assert not key or key not in said
+    message = refused(f"[server]\nclient_keys = ['{key}']")
+    assert "sha256sum" in message
+    assert not key or key not in message
 
 
 def test_two_upstreams_of_one_name_are_refused() -> None:
@@ -167,11 +167,11 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     wrong, binary = tmp_path / "wrong.toml", tmp_path / "binary.toml"
     wrong.write_text("[server]\nport = 'x'")
     binary.write_bytes(b"\xff\xfe")
-    for path, said in ((wrong, "$.server.port"), (binary, "Cannot read"), (tmp_path / "no", "Cannot read")):
+    for path, message in ((wrong, "$.server.port"), (binary, "Cannot read"), (tmp_path / "no", "Cannot read")):
         with pytest.raises(ConfigError) as error:
             load(path)
         assert str(path) in error.value.message
-        assert said in error.value.message
+        assert message in error.value.message
 
 
 KEYED = UPSTREAM + 'api_key = "sk-secret"\n'

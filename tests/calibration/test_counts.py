@@ -1,4 +1,4 @@
-"""What one count of a conversation says of its next request, and of no other."""
+"""What one count of a conversation predicts about its next request, and only about that."""
 
 from __future__ import annotations
 

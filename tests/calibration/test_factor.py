@@ -74,7 +74,7 @@ def test_a_jump_beyond_reason_must_be_seen_twice() -> None:
     assert fed([*calm, (10_000, 2.0), (10_000, 2.0)])[-1].factor >= 2.0
 
 
-def test_a_refusal_that_counted_the_request_lifts_the_factor_whatever_else_was_seen() -> None:
+def test_a_refusal_that_counted_the_request_lifts_the_factor_in_any_case() -> None:
     ratios = itertools.cycle([0.9, 1.1, 1.0, 1.2, 0.95, 1.15])
     mixed = fed([(20_000, next(ratios)) for _ in range(60)])[-1]
     after = observe(mixed, 20_000, 27_000, refused=True)

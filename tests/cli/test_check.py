@@ -29,7 +29,7 @@ def line(done: Result, what: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("script", "key", "state", "said"),
+    ("script", "key", "state", "printed"),
     [
         (LIST, None, "ok", "2 models"),
         (reply(401), None, "ok", "clients must send theirs"),
@@ -42,7 +42,7 @@ def line(done: Result, what: str) -> str:
     ids=["a list", "wants a key", "wrong key", "no list", "broken", "a web page", "hangs up"],
 )
 async def test_an_upstream_is_judged_by_its_answer(
-    tmp_path: Path, script: Script, key: str | None, state: str, said: str
+    tmp_path: Path, script: Script, key: str | None, state: str, printed: str
 ) -> None:
     async with ScriptedUpstream(script) as upstream:
         config = tmp_path / "trimtab.toml"
@@ -53,7 +53,7 @@ async def test_an_upstream_is_judged_by_its_answer(
         done = await check("--config", str(config))
     found = line(done, "upstream house")
     assert found.startswith(state)
-    assert said in found
+    assert printed in found
     assert done.exit_code == (state == "failed")
     assert upstream.requests[0].target == "/v1/models"
     assert "sk-wrong" not in done.output
@@ -73,7 +73,7 @@ async def test_an_upstream_that_is_down_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what", "said"),
+    ("text", "what", "printed"),
     [
         ("[shaping]\ntargt = 0.5\n", "configuration", "Nearest: target"),
         ("", "configuration", "No upstream"),
@@ -97,13 +97,13 @@ async def test_an_upstream_that_is_down_fails() -> None:
     ],
     ids=["a typo", "no upstream", "exposed keys", "no table", "summary model"],
 )
-async def test_what_is_wrong_with_a_configuration(tmp_path: Path, text: str, what: str, said: str) -> None:
+async def test_what_is_wrong_with_a_configuration(tmp_path: Path, text: str, what: str, printed: str) -> None:
     config = tmp_path / "trimtab.toml"
     config.write_text(text)
     done = await check("--config", str(config))
     assert done.exit_code == 1
     assert line(done, what).startswith("failed")
-    assert said in line(done, what)
+    assert printed in line(done, what)
 
 
 async def test_an_upstream_behind_one_that_takes_everything_is_noted(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_an_upstream_behind_one_that_takes_everything_is_noted(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("user", "state", "said"),
+    ("user", "state", "printed"),
     [
         ("house:secret-word@", "ok", "answers"),
         ("reader:secret-word@", "failed", "accepts writes"),
@@ -127,24 +127,24 @@ async def test_an_upstream_behind_one_that_takes_everything_is_noted(tmp_path: P
     ids=["may write", "may only ping", "wrong password"],
 )
 async def test_redis_is_asked_to_answer_and_to_store(
-    tmp_path: Path, redis: Valkey, user: str, state: str, said: str
+    tmp_path: Path, redis: Valkey, user: str, state: str, printed: str
 ) -> None:
     done = await with_redis(tmp_path, f"redis://{user}{redis.address}/0")
     assert line(done, "redis").startswith(state)
-    assert said in line(done, "redis")
+    assert printed in line(done, "redis")
     assert done.exit_code == (state == "failed")
     assert not {"secret-word", "another"} & set(line(done, "redis").replace(":", " ").split())
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "printed"),
     [("redis://127.0.0.1:9/0", "check that it runs"), ("mysql://127.0.0.1/0", "redis://")],
-    ids=["nobody there", "no redis address"],
+    ids=["not running", "not a Redis address"],
 )
-async def test_redis_that_cannot_be_had(tmp_path: Path, url: str, said: str) -> None:
+async def test_redis_that_cannot_be_had(tmp_path: Path, url: str, printed: str) -> None:
     done = await with_redis(tmp_path, url)
     assert done.exit_code == 1
-    assert said in line(done, "redis")
+    assert printed in line(done, "redis")
 
 
 @pytest.fixture(scope="module")

@@ -33,11 +33,11 @@ def test_it_takes_the_place_of_those_in_the_file_and_leaves_the_rest(config: str
 
 
 @pytest.mark.parametrize(
-    ("upstream", "said"),
+    ("upstream", "printed"),
     [("nonsense", "--upstream: base_url must begin with http"), (None, "No upstream is configured. Pass --upstream")],
 )
-def test_without_a_usable_one_it_says_what_to_pass(upstream: str | None, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_without_a_usable_one_it_says_what_to_pass(upstream: str | None, printed: str) -> None:
+    with pytest.raises(ConfigError, match=printed):
         settings_of(None, upstream)
     assert settings_of(None, None, need_upstream=False).upstreams == ()
 

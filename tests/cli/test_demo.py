@@ -31,12 +31,12 @@ def test_a_run_that_is_refused_without_the_proxy_survives_with_it() -> None:
 def test_keep_leaves_both_running_and_says_how_to_reach_them() -> None:
     with Popen(command("demo", "--steps", "2", "--keep"), env=environment(), stdout=PIPE, text=True) as demo:
         assert demo.stdout is not None
-        said = ""
-        while "/metrics" not in said:
+        printed = ""
+        while "/metrics" not in printed:
             line = demo.stdout.readline()
-            assert line, f"the demo ended early:\n{said}"
-            said += line
-        (url,) = re.findall(r"curl -i (\S+)", said)
+            assert line, f"the demo ended early:\n{printed}"
+            printed += line
+        (url,) = re.findall(r"curl -i (\S+)", printed)
         body = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}]}
         answer = httpx.post(url, json=body, trust_env=False)
         demo.send_signal(signal.SIGTERM)

@@ -14,18 +14,18 @@ COMMANDS = ("serve", "demo", "plan", "models", "check")
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples(name: str) -> None:
-    said = run(name, "--help").output
-    assert "Usage:" in said
-    assert f"    trimtab {name}" in said
+    printed = run(name, "--help").output
+    assert "Usage:" in printed
+    assert f"    trimtab {name}" in printed
 
 
 def test_help_lists_every_command() -> None:
-    said = run("--help").output
-    assert all(f"  {name}" in said for name in COMMANDS)
+    printed = run("--help").output
+    assert all(f"  {name}" in printed for name in COMMANDS)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "printed"),
     [
         (("serve",), 2, "No upstream is configured. Pass --upstream"),
         (("serve", "--config", "/nowhere.toml"), 2, "Cannot read /nowhere.toml"),
@@ -33,10 +33,10 @@ def test_help_lists_every_command() -> None:
         (("nonsense",), 2, "No such command"),
     ],
 )
-def test_what_goes_wrong_is_a_sentence_and_an_exit_code(arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_what_goes_wrong_is_a_sentence_and_an_exit_code(arguments: tuple[str, ...], code: int, printed: str) -> None:
     done = shell(*arguments)
     assert done.returncode == code
-    assert said in done.stderr
+    assert printed in done.stderr
     assert "Traceback" not in done.stderr
 
 

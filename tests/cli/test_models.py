@@ -38,9 +38,9 @@ def config(tmp_path: Path) -> Path:
 def test_a_model_comes_with_its_window_and_source(name: str, size: int, source: str) -> None:
     found = asked(name)
     assert (found["context_size"], found["source"]) == (size, source)
-    said = run("models", name).output
-    assert f"{size:,} tokens" in said
-    assert source in said
+    printed = run("models", name).output
+    assert f"{size:,} tokens" in printed
+    assert source in printed
 
 
 def test_a_guess_is_called_one() -> None:
@@ -51,9 +51,9 @@ def test_a_guess_is_called_one() -> None:
 def test_without_a_name_the_configuration_and_the_table_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "trimtab.toml"
     path.write_text("[models.'house-*']\ncontext_size = 64000\nbudget = 20000\nprices = { input = 3.0 }\n")
-    said = run("models", "--config", str(path)).output
+    printed = run("models", "--config", str(path)).output
     for word in ("house-*", "64,000", "20,000", "$3", "models of 20", "the table in the package"):
-        assert word in said
+        assert word in printed
     found = asked("--config", str(path))
     assert found["models"]["house-*"]["budget"] == 20_000
     assert found["table"]["models"] > 1000
@@ -93,24 +93,24 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_one_model_with_all_there_is_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_model_with_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     show_model("m", FULL, as_json=False)
-    said = shown(capsys)
-    assert "context window 128,000 tokens" in said
-    assert "largest input 120,000 tokens" in said
-    assert "operator's budget 100,000 tokens" in said
-    assert "usable for input 100,000 tokens" in said
-    assert "input $2.5, output $10, cached $0.125 per million tokens" in said
-    assert 'source configured: models."m"' in said
-    assert "guess" not in said
+    printed = shown(capsys)
+    assert "context window 128,000 tokens" in printed
+    assert "largest input 120,000 tokens" in printed
+    assert "operator's budget 100,000 tokens" in printed
+    assert "usable for input 100,000 tokens" in printed
+    assert "input $2.5, output $10, cached $0.125 per million tokens" in printed
+    assert 'source configured: models."m"' in printed
+    assert "guess" not in printed
 
 
 def test_one_nobody_knows_is_a_guess_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     show_model("\x1b[31mwho", DEFAULT, as_json=False)
-    said = capsys.readouterr().out
-    assert "A guess" in said
-    assert "prices" not in said
-    assert "\x1b" not in said
+    printed = capsys.readouterr().out
+    assert "A guess" in printed
+    assert "prices" not in printed
+    assert "\x1b" not in printed
 
 
 def test_as_json_it_is_the_value(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,10 +123,10 @@ def test_as_json_it_is_the_value(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_configured_stands_above_the_tables_origin(toml: str, capsys: pytest.CaptureFixture[str]) -> None:
     table = Table.load(None)
     show_configured(parse(toml, {}), table, as_json=False)
-    said = shown(capsys)
-    assert ("a* 5,000 output $1 per million tokens" in said) is bool(toml)
-    assert ("No model is configured" in said) is not bool(toml)
-    assert f"{table.origin.models:,} models of {table.origin.date}" in said
+    printed = shown(capsys)
+    assert ("a* 5,000 output $1 per million tokens" in printed) is bool(toml)
+    assert ("No model is configured" in printed) is not bool(toml)
+    assert f"{table.origin.models:,} models of {table.origin.date}" in printed
 
 
 def test_a_search_that_finds_nothing_says_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:

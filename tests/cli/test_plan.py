@@ -54,10 +54,10 @@ FORMS: dict[str, bytes] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_conversation_gives_the_same_plan(form: str) -> None:
     options = ("-", "--model", "gpt-4o", "--max-tokens", "1000", *OPTIONS)
-    told = planned(*options, stdin=FORMS[form])
-    assert told == planned(*options, stdin=FORMS["a list"])
-    assert told["edits"]
-    assert told["fits"]
+    answer = planned(*options, stdin=FORMS[form])
+    assert answer == planned(*options, stdin=FORMS["a list"])
+    assert answer["edits"]
+    assert answer["fits"]
 
 
 def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "printed"),
     [
         (b"not json", "not valid JSON"),
         (b'{"input": "hello"}', "FILE must hold a request"),
@@ -74,15 +74,15 @@ def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
         (b"", "not valid JSON"),
     ],
 )
-def test_what_is_no_conversation_is_refused_with_a_reason(data: bytes, said: str) -> None:
+def test_what_is_no_conversation_is_refused_with_a_reason(data: bytes, printed: str) -> None:
     done = run("plan", "-", stdin=data)
     assert done.exit_code != 0
-    assert said in done.output + str(done.exception)
+    assert printed in done.output + str(done.exception)
 
 
 def test_options_beat_what_the_request_says() -> None:
-    told = planned("-", "--model", "gpt-4", stdin=FORMS["a request"])
-    assert (told["model"], told["context_size"], told["limit_source"]) == ("gpt-4", 8192, "bundled")
+    answer = planned("-", "--model", "gpt-4", stdin=FORMS["a request"])
+    assert (answer["model"], answer["context_size"], answer["limit_source"]) == ("gpt-4", 8192, "bundled")
     body = read_request(FORMS["a request"], max_tokens=5)
     assert body.max_tokens == 5
     completion = b'{"messages": [], "max_completion_tokens": 900}'
@@ -90,41 +90,41 @@ def test_options_beat_what_the_request_says() -> None:
 
 
 def test_the_window_given_is_named_as_the_source() -> None:
-    told = planned("-", *OPTIONS, stdin=FORMS["a request"])
-    assert (told["limit_source"], told["limit_detail"]) == ("configured", "--context-size")
+    answer = planned("-", *OPTIONS, stdin=FORMS["a request"])
+    assert (answer["limit_source"], answer["limit_detail"]) == ("configured", "--context-size")
 
 
 def test_a_profile_of_the_configuration_counts(tmp_path: Path) -> None:
     config = tmp_path / "trimtab.toml"
     config.write_text("[profiles.tiny]\nbudget = 5000\n")
-    told = planned("-", "--config", str(config), "--profile", "tiny", stdin=FORMS["a request"])
-    assert told["budget"] == 5000
+    answer = planned("-", "--config", str(config), "--profile", "tiny", stdin=FORMS["a request"])
+    assert answer["budget"] == 5000
     done = run("plan", "-", "--profile", "absent", stdin=FORMS["a request"])
     assert "Unknown profile" in str(done.exception)
 
 
 def test_the_picture_says_what_happens_to_which_kind() -> None:
-    said = run("plan", "-", *OPTIONS, stdin=FORMS["a request"]).output
+    printed = run("plan", "-", *OPTIONS, stdin=FORMS["a request"]).output
     for word in ("gpt-4o", "before", "after", "budget", "tool results", "Shaped to fit", "read"):
-        assert word in said
-    assert "a line of a log" not in said, "the text of the conversation is not shown"
+        assert word in printed
+    assert "a line of a log" not in printed, "the text of the conversation is not shown"
 
 
 def test_a_conversation_that_fits_is_sent_as_received() -> None:
-    said = run("plan", "-", "--model", "gpt-4o", stdin=json.dumps(history(1)).encode()).output
-    assert "exactly as received" in said
+    printed = run("plan", "-", "--model", "gpt-4o", stdin=json.dumps(history(1)).encode()).output
+    assert "exactly as received" in printed
 
 
 def test_one_that_cannot_fit_would_be_refused() -> None:
     body = json.dumps([{"role": "user", "content": LONG * 5}]).encode()
-    said = run("plan", "-", "--context-size", "8000", stdin=body).output
-    assert "Would be refused" in said
+    printed = run("plan", "-", "--context-size", "8000", stdin=body).output
+    assert "Would be refused" in printed
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_the_picture_keeps_to_the_width_of_the_terminal(width: int) -> None:
-    said = run("plan", "-", *OPTIONS, stdin=FORMS["a request"], width=width).output
-    lines = said.splitlines()
+    printed = run("plan", "-", *OPTIONS, stdin=FORMS["a request"], width=width).output
+    lines = printed.splitlines()
     assert max(map(len, lines)) <= width
     assert sum(line.startswith("tool results") for line in lines) == 1
 
@@ -132,8 +132,8 @@ def test_the_picture_keeps_to_the_width_of_the_terminal(width: int) -> None:
 def test_thousands_of_messages_fit_on_a_screen() -> None:
     body = json.dumps(history(2000)).encode()
     began = time.monotonic()
-    said = run("plan", "-", "--context-size", "200000", "--rows", "20", stdin=body).output
-    assert len(said.splitlines()) < 45
+    printed = run("plan", "-", "--context-size", "200000", "--rows", "20", stdin=body).output
+    assert len(printed.splitlines()) < 45
     assert time.monotonic() - began < 60
 
 

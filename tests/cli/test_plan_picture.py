@@ -15,7 +15,7 @@ def result(index: int, *tools: str, kind: str = "tool results") -> Item:
 
 
 @pytest.mark.parametrize(
-    ("run", "said", "narrow"),
+    ("run", "printed", "narrow"),
     [
         (Run((result(0, kind="user"),)), "user", "user"),
         (Run((result(0, kind="tool results"),)), "tool result", "tool result"),
@@ -31,8 +31,8 @@ def result(index: int, *tools: str, kind: str = "tool results") -> Item:
         ),
     ],
 )
-def test_a_row_says_what_it_holds(run: Run, said: str, narrow: str) -> None:
-    assert content(run) == said
+def test_a_row_says_what_it_holds(run: Run, printed: str, narrow: str) -> None:
+    assert content(run) == printed
     assert content(run, narrow=True) == narrow
 
 
@@ -42,7 +42,7 @@ def test_places_are_indexes_of_the_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "printed"),
     [
         ({"kept": 3}, "kept"),
         ({"dropped": 1}, "dropped"),
@@ -50,5 +50,5 @@ def test_places_are_indexes_of_the_request() -> None:
         ({"dropped": 1, "cleared": 2}, "cleared 2, dropped 1"),
     ],
 )
-def test_what_happens_leaves_out_what_is_kept(counts: dict[str, int], said: str) -> None:
-    assert fates(Counter(counts)).plain == said  # type: ignore[arg-type]
+def test_what_happens_leaves_out_what_is_kept(counts: dict[str, int], printed: str) -> None:
+    assert fates(Counter(counts)).plain == printed  # type: ignore[arg-type]

@@ -34,11 +34,11 @@ def cleared(index: int, tokens: int) -> Edit:
 
 def test_items_tell_kind_fate_and_tokens_as_the_upstream_counts_them() -> None:
     views = [SYSTEM, USER, *cycle(0), SAID]
-    told = items(views, plan(cleared(3, 100)), lambda tokens: tokens * 2)
-    assert [item.kind for item in told] == ["system", "user", "tool calls", "tool results", "assistant"]
-    assert [item.fate for item in told] == ["kept", "kept", "kept", "cleared", "kept"]
-    assert (told[3].before, told[3].after) == (200, 18)
-    assert told[2].tools == ("read",)
+    listed = items(views, plan(cleared(3, 100)), lambda tokens: tokens * 2)
+    assert [item.kind for item in listed] == ["system", "user", "tool calls", "tool results", "assistant"]
+    assert [item.fate for item in listed] == ["kept", "kept", "kept", "cleared", "kept"]
+    assert (listed[3].before, listed[3].after) == (200, 18)
+    assert listed[2].tools == ("read",)
 
 
 def test_cleared_inputs_count_as_cleared() -> None:
@@ -78,10 +78,10 @@ histories = st.lists(
 @given(histories, st.data())
 def test_every_message_is_in_exactly_one_row_and_rows_are_few(views: list[View], data: st.DataObject) -> None:
     gone = data.draw(st.integers(1, len(views)))
-    told = items(views, plan(*(dropped(i, views[i].tokens) for i in range(1, gone))), int)
+    listed = items(views, plan(*(dropped(i, views[i].tokens) for i in range(1, gone))), int)
     most = data.draw(st.integers(4, 30))
-    rows = runs(views, told, most)
-    assert [item for row in rows for item in row.items] == told
+    rows = runs(views, listed, most)
+    assert [item for row in rows for item in row.items] == listed
     assert len(rows) <= max(most, 4)
     assert sum(row.before for row in rows) == sum(view.tokens for view in views)
 

@@ -57,10 +57,10 @@ async def test_refresh_from_a_url(tmp_path: Path, config: Path) -> None:
     assert Table.load(tmp_path / "table.json").origin.models == 1, "a failed refresh leaves the table alone"
 
 
-@pytest.mark.parametrize(("text", "said"), [("{}", "no model"), ("nonsense", "not a model table")])
-def test_refresh_from_something_else_changes_nothing(tmp_path: Path, config: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "printed"), [("{}", "no model"), ("nonsense", "not a model table")])
+def test_refresh_from_something_else_changes_nothing(tmp_path: Path, config: Path, text: str, printed: str) -> None:
     (tmp_path / "other.json").write_text(text)
     done = run("models", "--refresh", str(tmp_path / "other.json"), "--config", str(config))
     assert done.exit_code == 1
-    assert said in done.output
+    assert printed in done.output
     assert not (tmp_path / "table.json").exists()

@@ -19,7 +19,7 @@ TEXT = SAMPLE.read_text()
 SWITCHED_ON = re.sub(r"^#(?=[a-z_]+ = |\[)", "", TEXT, flags=re.M)
 ENVIRONMENT = {"OPENAI_API_KEY": "sk-example", "TRIMTAB_SECRET": "example"}
 
-# Values that stand in the sample as examples, because the default is that there is none.
+# Values that the sample shows as examples, because there is no default.
 EXAMPLES = {
     "upstreams": {"name", "base_url", "models", "api_key", "headers", "ca_file"},
     "models": {"context_size", "max_output_tokens", "max_input_tokens", "budget", "prices"},
@@ -74,8 +74,8 @@ def test_what_is_shown_as_a_default_is_the_default(table: str, struct: Any) -> N
         pytest.skip("profiles have no defaults; the built-in ones are compared below")
     defaults = {f.name: f.default for f in msgspec.structs.fields(struct)}
     shown = values(table, tomllib.loads(SWITCHED_ON))[0]
-    told = {k: v for k, v in shown.items() if k not in EXAMPLES.get(table, set())}
-    assert told == {k: msgspec.json.decode(msgspec.json.encode(defaults[k])) for k in told}
+    as_default = {k: v for k, v in shown.items() if k not in EXAMPLES.get(table, set())}
+    assert as_default == {k: msgspec.json.decode(msgspec.json.encode(defaults[k])) for k in as_default}
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))

@@ -15,7 +15,7 @@ from tests.support.served import serving
 
 @pytest.mark.anyio
 async def test_the_port_of_the_command_line_takes_the_place_of_the_files() -> None:
-    """`serving` writes a file with a port nobody can have and starts with `--port`."""
+    """`serving` writes a file with a port that cannot be opened, and starts with `--port`."""
     async with (
         ScriptedUpstream(json_reply(COMPLETION)) as upstream,
         serving(upstream.base_url, "[server]\nport = 1\n") as served,

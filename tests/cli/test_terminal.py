@@ -63,7 +63,7 @@ def test_bars_do_without_utf8(tokens: int, drawn: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding", "said"),
+    ("text", "encoding", "printed"),
     [
         ("read ×3", "utf-8", "read ×3"),
         ("read ×3", "ascii", "read x3"),
@@ -72,5 +72,5 @@ def test_bars_do_without_utf8(tokens: int, drawn: str) -> None:
         ("工具工具工具", "utf-8", "工具工具 …"),
     ],
 )
-def test_text_is_cut_to_its_room(text: str, encoding: str, said: str) -> None:
-    assert fitted(text, 10, console(encoding)) == said
+def test_text_is_cut_to_its_room(text: str, encoding: str, printed: str) -> None:
+    assert fitted(text, 10, console(encoding)) == printed

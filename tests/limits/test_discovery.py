@@ -65,7 +65,7 @@ SERVERS = [
             "models": listed({"id": "m.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 8192}}),
             "/props": {"default_generation_settings": {"n_ctx": 2048}, "total_slots": 1},
         },
-        "whatever",
+        "any-name",
         2_048,
     ),
     ("llama.cpp without a listing", {"/props": {"default_generation_settings": {"n_ctx": 2048}}}, "m", 2_048),
@@ -98,7 +98,7 @@ SERVERS = [
         4_096,
     ),
     ("TGI", {"models": listed({"id": "tgi"}), "/info": {"max_total_tokens": 4096}}, "tgi", 4_096),
-    ("one that says nothing", {"models": listed({"id": "a", "owned_by": "openai"})}, "a", None),
+    ("one that states nothing", {"models": listed({"id": "a", "owned_by": "openai"})}, "a", None),
     ("a dead one", {}, "a", None),
 ]
 

@@ -62,7 +62,7 @@ def test_an_unknown_family_stays_unknown(name: str) -> None:
     assert BUNDLED.find(name) is None
 
 
-def test_the_input_cap_of_a_larger_window_is_told_apart_from_the_window() -> None:
+def test_the_input_cap_of_a_larger_window_is_not_the_window() -> None:
     found = BUNDLED.find("gpt-5")
     assert found is not None
     assert (found.entry.context_size, found.entry.max_input_tokens) == (400_000, 272_000)
@@ -108,6 +108,6 @@ def test_origin_and_date_are_known() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"models":{}}', b"<html>"])
-def test_what_is_no_table_is_refused(data: bytes) -> None:
+def test_what_is_not_a_table_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a model table"):
         Table(data)

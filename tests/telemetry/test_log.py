@@ -113,7 +113,7 @@ def test_a_name_cannot_forge_a_line(log_format) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "pretty"])
-def test_of_an_exception_the_place_is_told_and_not_the_message(log_format) -> None:
+def test_of_an_exception_the_place_is_logged_and_not_the_message(log_format) -> None:
     stream = io.StringIO()
     log = configure(TelemetrySettings(log_format=log_format), stream)
     _fail_twice(log)

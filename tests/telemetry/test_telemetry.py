@@ -52,7 +52,7 @@ async def test_what_a_loop_can_do_later_is_put_off_for_a_moment_and_not_past_a_s
     assert stream.getvalue().count("\n") == 1_004
 
 
-def test_models_an_upstream_lists_are_told_apart() -> None:
+def test_models_an_upstream_lists_have_their_own_label() -> None:
     telemetry = open_telemetry(TelemetrySettings(), stream=io.StringIO())
     telemetry.admit(["llama3:8b"])
     for model in ("llama3:8b", "who-knows"):

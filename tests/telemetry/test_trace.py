@@ -88,7 +88,7 @@ def test_a_part_that_fails_is_closed_all_the_same(memory) -> None:
         (replace(PASSED, outcome="upstream_error", error_code="upstream_timeout"), StatusCode.ERROR),
     ],
 )
-def test_a_refusal_is_no_error(memory, exchange, status) -> None:
+def test_a_refusal_is_not_an_error(memory, exchange, status) -> None:
     trace, exporter = memory
     trace.start({}).end(exchange)
     assert exporter.get_finished_spans()[0].status.status_code is status

@@ -31,7 +31,7 @@ async def replay(upstream: ScriptedUpstream, tools: list[dict[str, str]] | None 
         client.close()
 
 
-async def test_a_step_tells_usage_edits_and_time() -> None:
+async def test_a_step_has_usage_edits_and_time() -> None:
     async with ScriptedUpstream(sse_reply(USAGE, headers=TOLD)) as upstream:
         first, second = await replay(upstream)
     assert (first.number, first.messages, first.sent, first.cached) == (1, 1, 90, 64)

@@ -61,7 +61,7 @@ USER = {"role": "user", "content": "hi"}
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "printed"),
     [
         ([USER, call("a"), result("a")], None),
         ([USER, call("a", "b"), result("b"), result("a"), call("a"), result("a")], None),
@@ -72,7 +72,7 @@ USER = {"role": "user", "content": "hi"}
     ],
     ids=["whole", "reused ids", "no call", "no result", "half", "twice"],
 )
-def test_broken_pairs_are_told_as_openai_tells_them(messages: list[dict[str, Any]], said: str | None) -> None:
-    told = broken_rule(read(*messages))
-    assert (told is None) == (said is None)
-    assert said is None or said in str(told)
+def test_broken_pairs_are_reported_in_openais_words(messages: list[dict[str, Any]], printed: str | None) -> None:
+    problem = broken_rule(read(*messages))
+    assert (problem is None) == (printed is None)
+    assert printed is None or printed in str(problem)

@@ -17,13 +17,13 @@ def test_it_starts_the_real_server_and_stops_it() -> None:
         with Running("http://127.0.0.1:9/v1", 8192, 1024, log) as proxy:
             proxy.wait()
             body = {"model": "any", "messages": [{"role": "user", "content": "hi"}]}
-            told = httpx.post(f"{proxy.url}/v1/context/plan", json=body, trust_env=False).json()
-            assert (told["context_size"], told["reserved_output"]) == (8192, 1024)
+            answer = httpx.post(f"{proxy.url}/v1/context/plan", json=body, trust_env=False).json()
+            assert (answer["context_size"], answer["reserved_output"]) == (8192, 1024)
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{proxy.url}/healthz/live", trust_env=False)
 
 
-def test_what_keeps_it_from_starting_is_told() -> None:
+def test_why_it_does_not_start_is_reported() -> None:
     with (
         tempfile.TemporaryFile() as log,
         pytest.raises(click.ClickException, match="base_url must begin with http"),

@@ -28,7 +28,7 @@ def test_sums_are_over_the_requests_that_were_answered() -> None:
     assert found.added_p99 == 3.0
 
 
-def test_nothing_answered_is_no_division_by_zero() -> None:
+def test_without_answers_there_is_no_division_by_zero() -> None:
     found = score([Step(1, 1, error="too long")], SIZES)
     assert (found.cost, found.cached_share, found.added_p50) == (0, 0, 0)
 

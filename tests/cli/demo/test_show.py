@@ -34,9 +34,9 @@ def test_the_table_sets_both_runs_side_by_side() -> None:
     console = Console(file=io.StringIO(), width=100, record=True)
     refused = Step(3, 3, error="too long")
     console.print(table(40, score([*STEPS[:2], refused], SIZES), refused, score(STEPS, SIZES)))
-    said = console.export_text()
+    printed = console.export_text()
     for word in ("2 of 40", "40 of 40", "at request 3", "relative cost", "p50"):
-        assert word in said
+        assert word in printed
 
 
 def test_curves_are_on_one_scale() -> None:

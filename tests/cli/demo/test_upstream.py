@@ -66,7 +66,7 @@ def test_a_stream_says_the_same_and_ends_with_usage(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "max_tokens", "code", "said"),
+    ("messages", "max_tokens", "code", "text"),
     [
         (user(LONG * 3), 10, "context_length_exceeded", "your messages resulted in"),
         (user(LONG), 4000, "context_length_exceeded", "4000 in the completion"),
@@ -75,8 +75,8 @@ def test_a_stream_says_the_same_and_ends_with_usage(client: Any) -> None:
     ],
     ids=["too long", "with its answer", "orphan", "no message"],
 )
-def test_it_refuses_in_openais_words(client: Any, messages: Any, max_tokens: int, code: str | None, said: str) -> None:
-    with pytest.raises(openai.BadRequestError, match=said) as refused:
+def test_it_refuses_in_openais_words(client: Any, messages: Any, max_tokens: int, code: str | None, text: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=text) as refused:
         client.chat.completions.create(model=MODEL, messages=messages, max_tokens=max_tokens)
     assert refused.value.code == code
 
