@@ -1,6 +1,6 @@
 """Golden plans: what becomes of each message of some recorded conversations, one letter a message.
 
-python -m tests.context.golden        writes tests/data/plans/ anew; look at the difference before committing it
+python -m tests.context.golden        writes tests/data/plans/ again; look at the difference before you commit it
 
 .  as it came     T  truncated     C  cleared     A  arguments cleared
 S  summarized     D  dropped       Q  squeezed    |  the note or summary stands before this message
@@ -30,7 +30,7 @@ LETTERS = {
 }
 _WIDTH = 100
 
-# Written out, so that a default chosen anew changes no golden plan; a weight of the estimate fitted anew may.
+# Written out, so that a new default does not change a golden plan. New weights of the estimate may change one.
 _SHAPING = ShapingSettings(
     max_message_chars=20_000, clear_batch=4, keep_share=0.25, target=0.5, pin_share=0.5, keep_recent=4
 )
@@ -68,9 +68,9 @@ def drawn(name: str, corpus: Path) -> str:
     """The golden plan of that name, made now from the recording."""
     recording, policy, budget = GOLDEN[name]
     with gzip.open(corpus / "transcripts" / f"{recording}.json.gz") as file:
-        said = json.load(file)
-    raws = [json.dumps(message, ensure_ascii=False).encode() for message in said["messages"]]
-    extras = [json.dumps(said["tools"], ensure_ascii=False).encode()] if said.get("tools") else []
+        recorded = json.load(file)
+    raws = [json.dumps(message, ensure_ascii=False).encode() for message in recorded["messages"]]
+    extras = [json.dumps(recorded["tools"], ensure_ascii=False).encode()] if recorded.get("tools") else []
     memo = Memo()
     return picture(plan(history(raws, extras, memo), policy, budget, memo), len(raws))
 

@@ -1,4 +1,4 @@
-"""What people who do this job ran into, as the smallest conversations that show it; each is told by its name.
+"""Problems that users of other tools reported, each as the smallest conversation that shows it, named by the problem.
 
 The last test sweeps all cases of `shared/cases` that hold a conversation, at many budgets.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.context.conversations import assistant, calls, msg, prose, result, role_of, system, tool_loop, user
-from tests.context.shaped import planned, policy, staged, tokens
+from tests.context.plans import planned, policy, staged, tokens
+from tests.support.messages import assistant, calls, msg, prose, result, role_of, system, tool_loop, user
 from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.context.apply.apply import apply
 from trimtab.context.policy import Policy, ShapingSettings
@@ -25,18 +25,18 @@ from trimtab.context.texts import PLACEHOLDER
 LARGE = 10**6
 
 
-def sent(raws: Sequence[bytes], held: Policy, budget: int) -> list[bytes]:
-    return [bytes(raw) for raw in apply(raws, planned(raws, held, budget))]
+def sent(raws: Sequence[bytes], rules: Policy, budget: int) -> list[bytes]:
+    return [bytes(raw) for raw in apply(raws, planned(raws, rules, budget))]
 
 
 def bodies(raws: Sequence[bytes], field: str = "content") -> list[Any]:
     return [json.loads(raw).get(field) for raw in raws]
 
 
-def at_every_budget(raws: list[bytes], held: Policy | None = None) -> list[list[bytes]]:
+def at_every_budget(raws: list[bytes], rules: Policy | None = None) -> list[list[bytes]]:
     """What is sent at budgets from next to nothing to all."""
     whole = tokens(raws)
-    return [sent(raws, held or Policy(), max(1, whole * share // 20)) for share in range(1, 21)]
+    return [sent(raws, rules or Policy(), max(1, whole * share // 20)) for share in range(1, 21)]
 
 
 # -- pairs -------------------------------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ def test_every_reported_conversation_keeps_the_rules(shared: Path) -> None:
     for name, raws, extras in cases:
         before = broken_pairs(Memo().views(raws))
         for budget in (1, 30, 100, 1_000, LARGE):
-            for held in (Policy(), Policy(ShapingSettings(keep_recent=0, target=0.1), compaction=True)):
-                found = planned(raws, held, budget, extras)
+            for rules in (Policy(), Policy(ShapingSettings(keep_recent=0, target=0.1), compaction=True)):
+                found = planned(raws, rules, budget, extras)
                 out = [bytes(m) for m in apply(raws, found, "A summary.")]
                 assert broken_pairs(Memo().views(out)) <= before, name
                 assert (

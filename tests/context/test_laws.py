@@ -7,30 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.context.conversations import (
-    alternating,
-    conversations,
-    default_like,
-    histories,
-    policies,
-    prose,
-    role_of,
-    roles,
-    system,
-    tool_loop,
-    user,
-)
+from tests.context.histories import alternating, conversations, default_like, histories, policies
+from tests.context.plans import planned, tokens
+from tests.support.messages import role_of, roles, system, tool_loop, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
@@ -54,15 +40,6 @@ shares = st.sampled_from([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2])
 any_policy = policies() | policies(default_like)
 
 Raws = Sequence[bytes]
-
-
-def planned(raws: Raws, policy: Policy, budget: int, extra: Raws = ()) -> Plan:
-    memo = Memo()
-    return plan(history(raws, extra, memo), policy, budget, memo)
-
-
-def tokens(raws: Raws, extra: Raws = ()) -> int:
-    return history(raws, extra, Memo()).tokens
 
 
 def budget_of(raws: Raws, extra: Raws, share: float) -> int:
@@ -128,7 +105,7 @@ def test_the_estimate_never_grows(raws: Raws, policy: Policy, extra: Raws, share
 @given(histories, any_policy, extras, shares)
 def test_what_is_planned_is_what_is_made(raws: Raws, policy: Policy, extra: Raws, share: float) -> None:
     """Exactly, but for a summary, which is counted at its allotted size as its text is not known yet, for a note that
-    is said in another message, and for a pinned message of unknown form, which is counted by its bytes, mark included.
+    joins another message, and for a pinned message of unknown form, which is counted by its bytes, mark included.
     """
     found = planned(raws, policy, budget_of(raws, extra, share), extra)
     made = tokens(sent(raws, found), extra)
@@ -145,9 +122,9 @@ def test_question_and_system_messages_reach_the_model_unchanged(
     raws: Raws, policy: Policy, extra: Raws, share: float
 ) -> None:
     found = planned(raws, policy, budget_of(raws, extra, share), extra)
-    said = roles(raws)
-    question = max((i for i, role in enumerate(said) if role == "user"), default=None)
-    kept = [i for i, role in enumerate(said) if role in SYSTEM_ROLES or i == question]
+    found_roles = roles(raws)
+    question = max((i for i, role in enumerate(found_roles) if role == "user"), default=None)
+    kept = [i for i, role in enumerate(found_roles) if role in SYSTEM_ROLES or i == question]
     edited = {e.index for e in found.edits}
     assert not edited & set(kept)
     rest = iter(sent(raws, found))
@@ -191,8 +168,8 @@ def test_a_request_that_fits_keeps_its_bytes(raws: Raws, policy: Policy, extra: 
 @given(histories, any_policy, extras, shares)
 def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: Raws, share: float) -> None:
     """Where the first plan reached what it was after. Not so for a window of messages, in which a pinned message
-    counts again, nor when messages must be shorter than the placeholder, or than one becomes in which the note is said
-    too."""
+    counts again, nor when messages must be shorter than the placeholder, or than one that the
+    note joins."""
     budget = budget_of(raws, extra, share)
     found = planned(raws, policy, budget, extra)
     windows = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
@@ -210,8 +187,8 @@ def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: 
 @given(histories, any_policy, extras, shares)
 def test_what_is_sent_begins_as_the_history_did(raws: Raws, policy: Policy, extra: Raws, share: float) -> None:
     """Never with an assistant message, unless one stood before the first question in the history too."""
-    said = roles(raws)
-    before = said[: said.index("user")] if "user" in said else said
+    found_roles = roles(raws)
+    before = found_roles[: found_roles.index("user")] if "user" in found_roles else found_roles
     found = planned(raws, policy, budget_of(raws, extra, share), extra)
     note = "user" if policy.strict_roles else "system"
     first = next((role for role in roles(sent(raws, found, role=note)) if role not in SYSTEM_ROLES), "")
@@ -230,8 +207,10 @@ def test_roles_that_alternate_do_so_in_what_is_sent(
     out = apply(raws, found, summary if found.summary else None, "user")
     views = history(out, (), Memo()).views
     turns = [v.role for v in views if v.role == "user" or (v.role == "assistant" and not v.calls)]
-    said = found.gap is not None and not found.gap.note and found.gap.role is None and summary and found.summary
-    assert sum(a == b == "user" for a, b in pairwise(turns)) <= bool(said)
+    summary_stands_alone = (
+        found.gap is not None and not found.gap.note and found.gap.role is None and summary and found.summary
+    )
+    assert sum(a == b == "user" for a, b in pairwise(turns)) <= bool(summary_stands_alone)
     assert [v.role for v in views].count("system") <= 1
     assert next(iter(turns), "user") == "user"
 
@@ -294,99 +273,6 @@ def test_a_conversation_fits_when_what_cannot_go_fits(raws: Raws, policy: Policy
     if not found.fits:
         assert found.breakdown is not None
         assert found.breakdown.total > found.budget
-
-
-# -- speed, counted in steps -------------------------------------------------------------------------------------
-
-
-def steps(raws: Raws, policy: Policy, budget: int, extra: Raws = ()) -> int:
-    """Lines of Python run while planning and applying: a count, so it is the same on every machine."""
-    memo, count = Memo(), 0
-    conversation = history(raws, extra, memo)
-
-    def trace(frame: object, event: str, arg: object) -> object:
-        nonlocal count
-        count += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        apply(raws, plan(conversation, policy, budget, memo))
-    finally:
-        sys.settrace(before)
-    return count
-
-
-def _chat(n: int) -> list[bytes]:
-    return [system(), *(m for _ in range(n // 2) for m in (user("a"), b'{"role": "assistant", "content": "b"}'))]
-
-
-SHAPES = {
-    "one turn of tool cycles": lambda n: [user("Begin."), *tool_loop(n // 2, 300)],
-    "one turn of tiny cycles": lambda n: [user("Begin."), *tool_loop(n // 2, 5)],
-    "a chat": _chat,
-    "users only": lambda n: [user("a")] * n,
-    "assistants only": lambda n: [b'{"role": "assistant", "content": "b"}'] * n,
-    "system messages": lambda n: [m for _ in range(n // 2) for m in (system("x"), b'{"role": "assistant"}')],
-    "interjections": lambda n: [m for k in range(n // 3) for m in (*tool_loop(1, 30, k), user("also"))],
-    "everything pinned": lambda n: (
-        [user("a", pinned=True), *[m for m in _chat(n)[1:]]][:1]
-        + [b'{"role": "user", "content": "a", "pinned": true}', b'{"role": "assistant", "pinned": true}'] * (n // 2)
-    ),
-    "orphans": lambda n: [m for k in range(n // 2) for m in (user("a"), tool_loop(1, 40, k)[1])],
-    "one id for all": lambda n: [user("Begin.")] + tool_loop(1, 60) * (n // 2),
-    "late results": lambda n: [user("Begin."), *tool_loop(n // 2, 60)[::2], *tool_loop(n // 2, 60)[1::2]],
-    "a system prompt too large": lambda n: [system(prose(4_000)), user("Begin."), *tool_loop(n // 2, 30)],
-}
-POLICIES = {
-    "default": Policy(),
-    "compacting": Policy(compaction=True, summary_tokens=200),
-    "by tool uses": Policy(managed=True, trigger_tool_uses=3, keep_tool_uses=2),
-    "nothing clearable": Policy(shaping=ShapingSettings(exclude_tools=("read_file",))),
-    "a window": Policy(shaping=ShapingSettings(max_messages=40)),
-}
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_time_is_linear(shape: object, policy: Policy) -> None:
-    small, large = (steps(shape(n), policy, 600) for n in (600, 2_400))  # type: ignore[operator]
-    assert large <= 5 * small + 20_000
-
-
-# -- processes ---------------------------------------------------------------------------------------------------
-
-_CHILD = """
-import sys, json, hashlib
-from trimtab.context.apply.apply import apply
-from trimtab.context.plan.plan import plan
-from trimtab.context.read.history import history
-from trimtab.context.policy import Policy
-from trimtab.context.read.memo import Memo
-raws = [bytes.fromhex(line) for line in sys.stdin.read().split()]
-memo = Memo()
-for budget in (300, 900, 2500):
-    found = plan(history(raws, (), memo), Policy(), budget, memo)
-    print(hashlib.sha256(b"\\n".join(bytes(m) for m in apply(raws, found))).hexdigest(), found)
-"""
-
-
-@pytest.mark.parametrize("raws", [[system(), user("Begin."), *tool_loop(30), user("And?"), *tool_loop(6, 900, 30)]])
-def test_two_processes_send_the_same_bytes(raws: list[bytes]) -> None:
-    said = []
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD],
-            input="\n".join(raw.hex() for raw in raws).encode(),
-            cwd=Path(__file__).parents[2],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        )
-        said.append(done.stdout)
-    assert said[0] == said[1]
-    assert b"dropped" in said[0]
 
 
 # -- a window of messages ----------------------------------------------------------------------------------------

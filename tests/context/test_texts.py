@@ -1,4 +1,4 @@
-"""What the proxy itself says to a model: constants only, because a text that changes breaks the prefix cache."""
+"""What the proxy itself writes to a model: constants only, because a text that changes breaks the prefix cache."""
 
 from __future__ import annotations
 

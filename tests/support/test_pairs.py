@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.context.conversations import assistant, calls, msg, result, system, user
+from tests.support.messages import assistant, calls, msg, result, system, user
 from tests.support.pairs import broken_pairs, starts_with_assistant
 from trimtab.context.read.memo import Memo
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.context.conversations import assistant, calls, prose, result, system, user
+from tests.support.messages import assistant, calls, prose, result, system, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Edit, Gap, Plan
 from trimtab.context.texts import ANNOUNCEMENT, NOTE, PLACEHOLDER, SUMMARY_PREFIX

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tests.context.conversations import arguments, calls, histories, msg, prose, result, system, user
+from tests.context.histories import arguments, histories
+from tests.support.messages import calls, msg, prose, result, system, user
 from trimtab.context.apply.rewrite import announce, message, rewrite, squeeze_arguments, unpin
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import _BY_TYPE
@@ -60,15 +61,15 @@ def test_truncating_an_array(parts: list[Any], expected: list[Any]) -> None:
     assert content(rewrite(user(parts), "truncated", 40)) == expected
 
 
-@pytest.mark.parametrize("said", ["text", [text("x"), IMAGE], None, []])
-def test_clearing_leaves_the_placeholder_and_the_id(said: Any) -> None:
-    made = json.loads(rewrite(result("a1B2c3D4e", said, name="n"), "cleared", 0))
+@pytest.mark.parametrize("before", ["text", [text("x"), IMAGE], None, []])
+def test_clearing_leaves_the_placeholder_and_the_id(before: Any) -> None:
+    made = json.loads(rewrite(result("a1B2c3D4e", before, name="n"), "cleared", 0))
     assert made == {"role": "tool", "content": PLACEHOLDER, "tool_call_id": "a1B2c3D4e", "name": "n"}
 
 
 def test_squeezing_keeps_head_and_tail_of_each_text() -> None:
-    said = [text("a" * 900 + "END"), IMAGE, text("short")]
-    first, image, last = content(rewrite(result("a", said), "squeezed", 300))
+    before = [text("a" * 900 + "END"), IMAGE, text("short")]
+    first, image, last = content(rewrite(result("a", before), "squeezed", 300))
     assert len(first["text"]) <= 300
     assert first["text"].startswith("aaa")
     assert first["text"].endswith("END")

@@ -1,4 +1,4 @@
-"""Sizes read from the headers of images; what is no header is no size."""
+"""Sizes read from the headers of images; None for anything that is not a header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimate against o200k's truth, and the laws it keeps whatever the text."""
+"""The estimate against true o200k counts, and the laws it keeps for every text."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Where roles must alternate: how the note and the summary are said, and which answers stay."""
+"""Where roles must alternate: where the note and the summary stand, and which answers stay."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from tests.context.conversations import assistant, prose, roles, system, tool_loop, user
-from tests.context.shaped import planned, staged, tokens
+from tests.context.plans import planned, staged, tokens
+from tests.support.messages import assistant, prose, roles, system, tool_loop, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.policy import Policy, ShapingSettings
@@ -17,7 +17,7 @@ def strict(**shaping: object) -> Policy:
     return Policy(ShapingSettings(**shaping), strict_roles=True)  # type: ignore[arg-type]
 
 
-def said(raws: Sequence[bytes], plan: Plan, summary: str | None = None) -> list[tuple[str, str]]:
+def as_sent(raws: Sequence[bytes], plan: Plan, summary: str | None = None) -> list[tuple[str, str]]:
     sent = [json.loads(bytes(raw)) for raw in apply(raws, plan, summary, "user")]
     return [(m["role"], m["content"]) for m in sent]
 
@@ -31,7 +31,7 @@ CHAT = [system("S"), user("Task."), assistant("A0"), *turn(1), *turn(2), *turn(3
 
 def test_the_note_is_said_in_the_task() -> None:
     found = planned(CHAT, strict(keep_recent=1, target=0.8), tokens(CHAT) - 1)
-    sent = said(CHAT, found)
+    sent = as_sent(CHAT, found)
     assert found.gap is not None
     assert found.gap.into == 1
     assert sent[1] == ("user", f"Task.\n\n{NOTE}")
@@ -41,25 +41,25 @@ def test_the_note_is_said_in_the_task() -> None:
 def test_the_answer_before_the_first_kept_question_is_kept() -> None:
     found = planned(CHAT, strict(keep_recent=1, target=0.1), tokens(CHAT) // 2)
     assert staged(found) == {"dropped": [2, 3, 4, 5, 6, 7]}
-    assert [role for role, _ in said(CHAT, found)] == ["system", "user", "assistant", "user"]
+    assert [role for role, _ in as_sent(CHAT, found)] == ["system", "user", "assistant", "user"]
 
 
 def test_so_is_the_summary() -> None:
-    held = Policy(ShapingSettings(keep_recent=1, segment_share=0.3), True, summary_tokens=20, strict_roles=True)
-    found = planned(CHAT, held, tokens(CHAT) - 1)
+    rules = Policy(ShapingSettings(keep_recent=1, segment_share=0.3), True, summary_tokens=20, strict_roles=True)
+    found = planned(CHAT, rules, tokens(CHAT) - 1)
     assert found.summary
-    assert said(CHAT, found, "It went well.")[1] == ("user", f"Task.\n\n{SUMMARY_PREFIX}\nIt went well.")
+    assert as_sent(CHAT, found, "It went well.")[1] == ("user", f"Task.\n\n{SUMMARY_PREFIX}\nIt went well.")
 
 
 def test_the_question_itself_stays_as_it_is() -> None:
-    """One long turn: the task is the current question. The note is left out, the assistant says the summary."""
+    """One long turn: the task is the current question. The note is left out; the assistant has the summary."""
     raws = [system("S"), user("Task."), *tool_loop(12, 600)]
     found = planned(raws, strict(exclude_tools=("read_file",)), tokens(raws) // 2)
     assert found.gap is not None
-    assert said(raws, found)[1] == ("user", "Task.")
-    assert said(raws, found)[2][0] == "assistant"
-    assert NOTE not in str(said(raws, found))
-    assert said(raws, found, "Fine.")[2] == ("assistant", f"{SUMMARY_PREFIX}\nFine.")
+    assert as_sent(raws, found)[1] == ("user", "Task.")
+    assert as_sent(raws, found)[2][0] == "assistant"
+    assert NOTE not in str(as_sent(raws, found))
+    assert as_sent(raws, found, "Fine.")[2] == ("assistant", f"{SUMMARY_PREFIX}\nFine.")
 
 
 def test_without_the_task_the_next_question_says_it() -> None:
@@ -67,7 +67,7 @@ def test_without_the_task_the_next_question_says_it() -> None:
     found = planned(raws, strict(pin_share=0.05, target=0.8, keep_recent=1), tokens(raws) * 2 // 3)
     assert found.gap is not None
     assert staged(found)["dropped"][0] == 0
-    first = said(raws, found)[0]
+    first = as_sent(raws, found)[0]
     assert first[0] == "user"
     assert first[1].startswith(NOTE)
 
@@ -75,7 +75,7 @@ def test_without_the_task_the_next_question_says_it() -> None:
 def test_too_little_goes_for_a_note_and_still_no_answer_comes_first() -> None:
     raws = [user("ok?"), assistant("?"), user("?")]
     found = planned(raws, strict(), tokens(raws) - 3)
-    assert said(raws, found) == [("user", "?")]
+    assert as_sent(raws, found) == [("user", "?")]
 
 
 def test_an_array_gets_a_part() -> None:

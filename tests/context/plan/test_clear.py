@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tests.context.conversations import assistant, calls, prose, result, tool_loop, user
-from tests.context.shaped import planned, policy, staged, tokens, walked
+from tests.context.plans import planned, policy, staged, tokens, walked
+from tests.support.messages import assistant, calls, prose, result, tool_loop, user
 from trimtab.context.plan.clear import clear
 from trimtab.context.policy import Policy
 from trimtab.context.read.views import view
@@ -108,8 +108,8 @@ def test_a_trigger_in_tool_uses() -> None:
 
 
 def test_a_trigger_in_tool_uses_that_is_not_reached_clears_nothing_though_a_window_is_exceeded() -> None:
-    held = msgspec.structs.replace(policy(max_messages=20), managed=True, trigger_tool_uses=50, keep_tool_uses=1)
-    assert set(staged(planned(LOOP, held, LARGE))) == {"dropped"}
+    rules = msgspec.structs.replace(policy(max_messages=20), managed=True, trigger_tool_uses=50, keep_tool_uses=1)
+    assert set(staged(planned(LOOP, rules, LARGE))) == {"dropped"}
 
 
 def test_nothing_is_cleared_for_less_than_asked() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.context.conversations import assistant, prose, system, tool_loop, user
-from tests.context.shaped import planned, policy, staged, tokens, walked
+from tests.context.plans import planned, policy, staged, tokens, walked
+from tests.support.messages import assistant, prose, system, tool_loop, user
 from trimtab.context.plan.drop import drop, drop_all_but_question
 from trimtab.context.plan.state import NOTE_TOKENS
 from trimtab.context.plan.summarize import summarize

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.context.conversations import assistant, calls, prose, result, tool_loop, user
-from tests.context.shaped import planned, policy, staged, tokens, walked
+from tests.context.plans import planned, policy, staged, tokens, walked
+from tests.support.messages import assistant, calls, prose, result, tool_loop, user
 from trimtab.context.plan.drop import drop
 
 
@@ -34,10 +34,10 @@ def test_what_is_no_longer_pinned_goes_before_what_is_newer() -> None:
     """A remark made while tools ran stays until its run has ended."""
     loop = [user("Task."), *tool_loop(6, 900), user("Also this."), *tool_loop(6, 900, 6)]
     budget = tokens(loop) * 2 // 3
-    held = policy(keep_recent=2, exclude_tools=("read_file",), target=0.5)
-    assert 13 not in staged(planned(loop, held, budget))["dropped"]
+    rules = policy(keep_recent=2, exclude_tools=("read_file",), target=0.5)
+    assert 13 not in staged(planned(loop, rules, budget))["dropped"]
     later = [*loop, assistant(), user("Next."), *tool_loop(6, 900, 12)]
-    assert 13 in staged(planned(later, held, budget))["dropped"]
+    assert 13 in staged(planned(later, rules, budget))["dropped"]
 
 
 def test_of_a_turn_with_a_pinned_answer_the_question_goes_last() -> None:

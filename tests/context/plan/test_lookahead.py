@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.context.conversations import assistant, prose, system, tool_loop, user
-from tests.context.shaped import planned, tokens
+from tests.context.plans import planned, tokens
+from tests.support.messages import assistant, prose, system, tool_loop, user
 from trimtab.context.policy import Policy, ShapingSettings
 
 COMPACT = Policy(ShapingSettings(), compaction=True, summary_tokens=100)

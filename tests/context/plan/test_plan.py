@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.context.conversations import assistant, calls, msg, prose, result, system, tool_loop, user
-from tests.context.shaped import planned, policy, staged, tokens
+from tests.context.plans import planned, policy, staged, tokens
+from tests.support.messages import assistant, calls, msg, prose, result, system, tool_loop, user
 from trimtab.context.apply.rewrite import announce
 from trimtab.context.edits import Breakdown, Gap, Plan
 from trimtab.context.plan.plan import STAGES
@@ -92,24 +92,24 @@ GAPS: dict[str, tuple[list[bytes], int]] = {
 
 @pytest.mark.parametrize(("raws", "index"), GAPS.values(), ids=GAPS)
 def test_where_the_note_stands(raws: list[bytes], index: int) -> None:
-    held = policy(exclude_tools=("read_file",), keep_recent=2)
-    found = planned(raws, held, tokens(raws) // 3)
+    rules = policy(exclude_tools=("read_file",), keep_recent=2)
+    found = planned(raws, rules, tokens(raws) // 3)
     assert found.gap == Gap(index, NOTE_TOKENS)
 
 
 def test_in_place_of_a_task_that_lost_its_pin() -> None:
     raws = [system(), user(prose(2_000)), *LOOP, user("And?"), *LOOP[:2]]
-    held = policy(exclude_tools=("read_file",), keep_recent=2, pin_share=0.1)
-    found = planned(raws, held, tokens(raws) // 3)
+    rules = policy(exclude_tools=("read_file",), keep_recent=2, pin_share=0.1)
+    found = planned(raws, rules, tokens(raws) // 3)
     assert 1 in staged(found)["dropped"]
     assert found.gap == Gap(1, NOTE_TOKENS)
 
 
 def test_a_note_given_up_for_a_large_question_stands_again_after_it() -> None:
     raws = [system(), user(prose(3_000)), *LOOP, user("And?"), *LOOP[:2]]
-    held = policy(exclude_tools=("read_file",))
-    assert planned(raws[:14], held, tokens(raws[:2])).gap is None
-    assert planned(raws, held, tokens(raws[:2])).gap is not None
+    rules = policy(exclude_tools=("read_file",))
+    assert planned(raws[:14], rules, tokens(raws[:2])).gap is None
+    assert planned(raws, rules, tokens(raws[:2])).gap is not None
 
 
 def test_clearing_alone_leaves_no_gap() -> None:
@@ -188,10 +188,10 @@ def test_announcing(raws: list[bytes], extras: list[bytes], at: int | None) -> N
 
 def test_every_step_of_a_run_extends_the_one_before_but_for_few_breaks() -> None:
     """Twenty turns of large results: at most one rewriting turn in four."""
-    held, budget, breaks, before = Policy(), 4_000, 0, {}
+    rules, budget, breaks, before = Policy(), 4_000, 0, {}
     for n in range(1, 41):
         raws = [system(), user("Begin."), *tool_loop(n, 1_200)]
-        now = {e.index: e.stage for e in planned(raws, held, budget).edits}
+        now = {e.index: e.stage for e in planned(raws, rules, budget).edits}
         breaks += now != before
         assert before.keys() <= now.keys()
         before = now

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.context.conversations import assistant, calls, prose, result, system, tool_loop, user
-from tests.context.shaped import planned, policy, staged, tokens, walked
+from tests.context.plans import planned, policy, staged, tokens, walked
+from tests.support.messages import assistant, calls, prose, result, system, tool_loop, user
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.plan.clear import clear
 from trimtab.context.plan.shorten import squeeze, truncate
@@ -42,9 +42,9 @@ def test_with_always_they_are_cut_in_every_request() -> None:
 
 def test_a_question_is_cut_once_it_is_no_longer_the_question() -> None:
     raws = [user(prose(900)), assistant(), user("And?")]
-    held = policy(max_message_chars=400, truncate="always")
-    assert staged(planned(raws[:1], held, LARGE)) == {}
-    assert staged(planned(raws, held, LARGE)) == {"truncated": [0]}
+    rules = policy(max_message_chars=400, truncate="always")
+    assert staged(planned(raws[:1], rules, LARGE)) == {}
+    assert staged(planned(raws, rules, LARGE)) == {"truncated": [0]}
 
 
 def test_nothing_is_cut_to_something_larger() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tests.context.conversations import assistant, calls, histories, prose, result, system, tool_loop, user
-from tests.context.shaped import policy, tokens, walked
+from tests.context.histories import histories
+from tests.context.plans import policy, tokens, walked
+from tests.support.messages import assistant, calls, prose, result, system, tool_loop, user
 from trimtab.context.apply.rewrite import message
 from trimtab.context.plan.state import NOTE_TOKENS, State
 from trimtab.context.read.structure import structure
@@ -32,8 +33,8 @@ PINNED: dict[str, tuple[list[bytes], list[int]]] = {
     "the task and the question": ([user(), assistant(), user(), assistant(), user()], [0, 4]),
     "one question": ([user(), calls("a"), result("a")], [0]),
     "no user at all": ([system(), assistant()], []),
-    "said while tools ran": ([user(), assistant(), user(), *tool_loop(1), user("also"), *tool_loop(1)], [0, 2, 5]),
-    "said twice in a row": ([user(), assistant(), user(), user()], [0, 2, 3]),
+    "sent while tools ran": ([user(), assistant(), user(), *tool_loop(1), user("also"), *tool_loop(1)], [0, 2, 5]),
+    "two in a row": ([user(), assistant(), user(), user()], [0, 2, 3]),
     "no longer once the run has ended": ([user(), *tool_loop(1), user("also"), assistant(), user()], [0, 5]),
     "marked by the client": ([user(), assistant(pinned=True), assistant(), user()], [0, 1, 3]),
     "a marked result with its call": ([user(), calls("a"), result("a", pinned=True), user()], [0, 1, 3]),

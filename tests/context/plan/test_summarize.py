@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tests.context.conversations import assistant, prose, system, tool_loop, user
-from tests.context.shaped import planned, tokens, walked
+from tests.context.plans import planned, tokens, walked
+from tests.support.messages import assistant, prose, system, tool_loop, user
 from trimtab.context.edits import Segment
 from trimtab.context.plan.state import State
 from trimtab.context.plan.summarize import _stride, compact, next_segment, summarize
@@ -79,8 +79,8 @@ def test_a_summary_is_not_made_for_less_than_it_takes() -> None:
 
 def test_small_segments_are_summarized_together_once_they_take_more_than_the_summary() -> None:
     raws = [system(), *(m for k in range(30) for m in turn(k, 60)), user("And?")]
-    held = Policy(ShapingSettings(segment_share=0.02, target=0.3), compaction=True, summary_tokens=200)
-    found = planned(raws, held, tokens(raws) - 1)
+    rules = Policy(ShapingSettings(segment_share=0.02, target=0.3), compaction=True, summary_tokens=200)
+    found = planned(raws, rules, tokens(raws) - 1)
     assert len(found.summary) > 3
     assert found.gap is not None
     assert found.gap.tokens == 204
@@ -111,8 +111,8 @@ def example(keep_recent: int) -> State:
     """The example, in which only segments before the newest `keep_recent` messages can be taken."""
     shaping = ShapingSettings(target=0.5, segment_share=0.15, keep_recent=keep_recent)
     views = [View(role, size) for role, size in zip(ROLES, SIZES, strict=True)]
-    held = Policy(shaping, compaction=True, summary_tokens=96)
-    state = State(structure([b""] * len(views), views), 0, held, 896, Memo())
+    rules = Policy(shaping, compaction=True, summary_tokens=96)
+    state = State(structure([b""] * len(views), views), 0, rules, 896, Memo())
     state.advance(len(views))
     state.set_target()
     return state

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.context.conversations import prose, tool_loop, user
+from tests.support.messages import prose, tool_loop, user
 from trimtab.context.read.history import History, Reader, history
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefixes import BLOCK, Prefixes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from tests.context.conversations import histories, prose, user
+from tests.context.histories import histories
+from tests.support.messages import prose, user
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.views import view
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from tests.context.conversations import prose, user
+from tests.support.messages import prose, user
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefixes import Match, Prefix, Prefixes
 from trimtab.context.read.views import View
@@ -69,18 +69,18 @@ def test_it_is_bounded() -> None:
     prefixes, several = Prefixes(capacity=100, block=BLOCK), 20
     for topic in range(50):
         read(prefixes, body(*[user(f"{topic} {prose(90)}")] * several))
-    held = [*prefixes._known._young.values(), *prefixes._known._old.values()]
-    assert 100 < sum(1 + len(prefix.views) for prefix in held) <= 200
+    rules = [*prefixes._known._young.values(), *prefixes._known._old.values()]
+    assert 100 < sum(1 + len(prefix.views) for prefix in rules) <= 200
 
 
 def reachable(prefixes: Prefixes) -> int:
     """Messages of which something is kept alive, by a prefix that has a name or by one that comes after it."""
-    held: dict[int, Prefix] = {}
+    rules: dict[int, Prefix] = {}
     for prefix in [*prefixes._known._young.values(), *prefixes._known._old.values()]:
         at: Prefix | None = prefix
         while at is not None:
-            held[id(at)], at = at, at.before
-    return sum(len(prefix.views) for prefix in held.values())
+            rules[id(at)], at = at, at.before
+    return sum(len(prefix.views) for prefix in rules.values())
 
 
 def test_what_comes_before_a_prefix_in_use_counts_too() -> None:

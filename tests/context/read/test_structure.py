@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tests.context.conversations import assistant, calls, histories, result, system, user
+from tests.context.histories import histories
+from tests.support.messages import assistant, calls, result, system, user
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import boundaries, callers, late_results, units
 from trimtab.context.read.views import View

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from tests.context.conversations import assistant, calls, histories, msg, prose, result, user
+from tests.context.histories import histories
+from tests.support.messages import assistant, calls, msg, prose, result, user
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.read.views import Call, digest, text_of, view

@@ -1,64 +1,19 @@
-"""Conversations of every shape: the few builders the tables use, and hypothesis strategies for the laws.
+"""Histories of every shape, and policies of every kind: hypothesis strategies for the laws.
 
-A message here is bytes, as it stands in a request. `conversations()` gives what well-behaved clients send; `odd()`
-gives what clients really send: results that are late, doubled or without a call, messages that are no objects, keys
-that occur twice, content of every type.
+`conversations()` gives what well-behaved clients send; `odd()` gives what clients really send: results that are late,
+doubled or without a call, messages that are not objects, keys that occur twice, content of every type.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from hypothesis import strategies as st
 
+from tests.support.messages import WORDS, assistant, system, tool_loop, user
 from trimtab.context.policy import Policy, ShapingSettings
-
-WORDS = "the quick brown fox jumps over the lazy dog and then reads its own log file again "
-
-
-def prose(chars: int) -> str:
-    """Plain English text of exactly that many characters."""
-    return (WORDS * (chars // len(WORDS) + 1))[:chars]
-
-
-# -- builders ----------------------------------------------------------------------------------------------------
-
-
-def msg(role: str, content: Any = "ok", **fields: Any) -> bytes:
-    return json.dumps({"role": role, "content": content, **fields}).encode()
-
-
-def system(content: Any = "You are careful.", **fields: Any) -> bytes:
-    return msg("system", content, **fields)
-
-
-def user(content: Any = "Go on.", **fields: Any) -> bytes:
-    return msg("user", content, **fields)
-
-
-def assistant(content: Any = "Done.", **fields: Any) -> bytes:
-    return msg("assistant", content, **fields)
-
-
-def calls(*ids: str, name: str = "read_file", arguments: str = '{"path": "a"}', **fields: Any) -> bytes:
-    """An assistant message with one tool call for each id."""
-    tools = [{"id": i, "type": "function", "function": {"name": name, "arguments": arguments}} for i in ids]
-    return msg("assistant", fields.pop("content", None), tool_calls=tools, **fields)
-
-
-def result(id: str, content: Any = "ok", **fields: Any) -> bytes:
-    return msg("tool", content, tool_call_id=id, **fields)
-
-
-def tool_loop(cycles: int, chars: int = 400, start: int = 0) -> list[bytes]:
-    """That many tool cycles, each result of `chars` characters."""
-    return [m for k in range(start, start + cycles) for m in (calls(f"c{k}"), result(f"c{k}", prose(chars)))]
-
-
-# -- strategies --------------------------------------------------------------------------------------------------
 
 _SMALL = [
     "",
@@ -132,8 +87,8 @@ def _raw(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     return st.builds(_dump, values, st.booleans(), st.booleans())
 
 
-def _message(role: str, said: st.SearchStrategy[Any] = contents) -> st.SearchStrategy[bytes]:
-    return _raw(st.builds(lambda content, extra: {"role": role, "content": content, **extra}, said, vendor))
+def _message(role: str, content: st.SearchStrategy[Any] = contents) -> st.SearchStrategy[bytes]:
+    return _raw(st.builds(lambda content, extra: {"role": role, "content": content, **extra}, content, vendor))
 
 
 systems = st.sampled_from(["system", "developer"]).flatmap(lambda role: _message(role))
@@ -186,12 +141,12 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 def alternating(draw: st.DrawFn) -> list[bytes]:
     """What a strict chat template takes: one system message, then questions and plain answers by turns, tool cycles
     in between; nothing pinned."""
-    said = texts.map(lambda text: text + "?")
-    out = draw(st.lists(said.map(system), max_size=1))
+    texts_asked = texts.map(lambda text: text + "?")
+    out = draw(st.lists(texts_asked.map(system), max_size=1))
     for k in range(draw(st.integers(1, 6))):
-        out += [user(draw(said)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), k * 10)]
-        out.append(assistant(draw(said)))
-    return [*out, user(draw(said)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), 900)]
+        out += [user(draw(texts_asked)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), k * 10)]
+        out.append(assistant(draw(texts_asked)))
+    return [*out, user(draw(texts_asked)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), 900)]
 
 
 _STRANGE: list[bytes] = [
@@ -310,23 +265,3 @@ def policies(shaping: st.SearchStrategy[ShapingSettings] = shapings) -> st.Searc
         managed=st.just(True),
     )
     return plain | compacting | managed
-
-
-# -- what a test asks of a conversation --------------------------------------------------------------------------
-
-
-class _Said(msgspec.Struct):
-    role: Any = None
-
-
-def role_of(raw: bytes) -> str:
-    """The role a receiver reads, "" when there is none."""
-    try:
-        role = msgspec.json.decode(raw, type=_Said).role
-    except (msgspec.DecodeError, RecursionError):
-        return ""
-    return role if isinstance(role, str) else ""
-
-
-def roles(raws: Sequence[bytes]) -> list[str]:
-    return [role_of(bytes(raw)) for raw in raws]

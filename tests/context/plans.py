@@ -1,4 +1,4 @@
-"""A plan in the words the tables use: what became of each message."""
+"""Plans for tests: made from raw messages, and read as the messages that each stage changed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def staged(found: Plan) -> dict[str, list[int]]:
     return out
 
 
-def walked(raws: Sequence[bytes], budget: int, held: Policy | None = None) -> State:
+def walked(raws: Sequence[bytes], budget: int, given: Policy | None = None) -> State:
     """The state at the end of a history, before any stage has run."""
     memo = Memo()
-    state = State(structure(raws, memo.views(raws)), 0, held or Policy(), budget, memo)
+    state = State(structure(raws, memo.views(raws)), 0, given or Policy(), budget, memo)
     state.advance(len(raws))
     state.set_target()
     return state
