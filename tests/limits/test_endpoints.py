@@ -49,6 +49,22 @@ def test_an_entry_of_a_listing(entry: dict[str, object], want: tuple[int, int | 
     assert listed.names == {"org/model"}
 
 
+OPENROUTER = [
+    # a model's window, that of its top provider, whether the smaller one is trusted
+    (1_048_576, 32_000, False),
+    (131_072, 262_000, True),
+    (131_072, 131_072, True),
+    (None, 32_000, False),
+]
+
+
+@pytest.mark.parametrize(("models", "providers", "trusted"), OPENROUTER)
+def test_the_window_of_one_of_several_providers_is_a_guess(models: int | None, providers: int, trusted: bool) -> None:
+    entry = {"id": "m", "context_length": models, "top_provider": {"context_length": providers}}
+    claim = endpoints.listing(json.dumps({"data": [entry]}).encode()).claims["m"]
+    assert claim.trusted is trusted
+
+
 def test_a_listing_says_who_owns_what_and_where_it_stands() -> None:
     body = {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}, {"id": 3}, "x", {"owned_by": "o"}]}
     listed = endpoints.listing(json.dumps(body).encode())

@@ -25,6 +25,9 @@ RESOLVES = [
     ("arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-x", "claude-x", None),
     ("projects/p/locations/l/publishers/google/models/gemini-2.5-pro", "gemini-2.5-pro", "resource name"),
     ("GPT-4o", "gpt-4o", ""),
+    ("openai:gpt-4o", "gpt-4o", "prefix before a colon"),
+    ("github:copilot:claude-sonnet-4", "claude-sonnet-4", "prefix before a colon, prefix before a colon"),
+    ("ollama:qwen/qwen3-coder:free", "qwen3-coder", None),
 ]
 
 STAYS_ITSELF = [
@@ -35,6 +38,7 @@ STAYS_ITSELF = [
     "gpt-4-0613",
     "acme/gpt-4o",
     "llama3.1:8b",
+    "qwen:7b",
 ]
 
 

@@ -87,6 +87,20 @@ REFUSED = [
     "/v1/..\\admin",
     "/v1/x%2f..%2f..%2fadmin",
     "/v1/x%5C..%5Cadmin",
+    "/v1/..;/admin",
+    "/v1/..;a=b/admin",
+    "/v1/%2e%2e;/admin",
+    "/v1/..%3b/admin",
+    "/v1/%252e%252e/admin",
+    "/v1/%25252e%25252e%25252fadmin",
+    "/v1/x%252f..%252fadmin",
+    "/v1/..%00/admin",
+    "/v1/..%00",
+    "/v1/..%00x/admin",
+    "/v1/..%20/admin",
+    "/v1/%c0%ae%c0%ae/admin",
+    "/v1/%ef%bc%8e%ef%bc%8e/admin",
+    "/v1/%2525252525252e",
     "/v1/a b",
     "/v1/a\r\nhost: x",
     "/v1/a?b",
@@ -101,7 +115,19 @@ def test_a_path_that_could_leave_the_base_or_break_the_line_is_refused(path: str
         url_of("https://host/openai/v1", path)
 
 
-@pytest.mark.parametrize("path", ["/v1/files/..hidden", "/v1/a..b", "/v1/x.y/z..", "/v1/.well-known"])
+DOTTED = [
+    "/v1/files/..hidden",
+    "/v1/a..b",
+    "/v1/x.y/z..",
+    "/v1/.well-known",
+    "/v1/models/a;b",
+    "/v1/models/50%25",
+    "/v1/models/Qwen%2FQwen3.5",
+    "/v1/files/a%252eb",
+]
+
+
+@pytest.mark.parametrize("path", DOTTED)
 def test_dots_in_names_are_allowed(path: str) -> None:
     assert url_of("https://host/v1", path) == "https://host" + path
 

@@ -1,9 +1,9 @@
 """What the answer of each endpoint states about models: bytes in, claims out, no I/O.
 
 Servers state the same few facts under many names and at many depths, so an entry of a listing is searched for known
-field names. The smallest window counts: OpenRouter lists a model's 1,048,576 and, below `top_provider`, the 262,000
-that are served. What a model was *trained* for (`n_ctx_train`) is not what is served, and is not read. A number out of
-range is ignored.
+field names. The smallest window counts: OpenRouter lists a model's 1,048,576 and, below `top_provider`, the 262,000 of
+one provider that serves it. Another one may take the request, so that is a guess: it shapes and does not refuse. What
+a model was *trained* for (`n_ctx_train`) is not what is served, and is not read. A number out of range is ignored.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ WINDOW = (
 )
 INPUT = ("max_input_tokens", "max_prompt_tokens", "max_input_length", "inputTokenLimit")
 OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
+_ONE_PROVIDER = "top_provider"  # OpenRouter: one of several providers that may serve the model
 _NOT_IN = frozenset({"pricing", "per_request_limits", "permission"})
 _DEEPEST = 4
 _MOST_ENTRIES = 5_000  # of a listing; the rest is not read
@@ -117,6 +118,15 @@ def _claim(entry: Mapping[str, Any], path: str) -> Claim | None:
         context_size=window,
         max_input_tokens=cap,
         max_output_tokens=min(outputs) if outputs else None,
+        trusted=not _is_one_providers(entry, window),
+    )
+
+
+def _is_one_providers(entry: Mapping[str, Any], window: int) -> bool:
+    """True when only one of the providers that serve the model states so small a window."""
+    others = {name: value for name, value in entry.items() if name != _ONE_PROVIDER}
+    return len(others) < len(entry) and all(
+        tokens(value) != window for field, value in _fields(others) if field in (*WINDOW, *INPUT)
     )
 
 

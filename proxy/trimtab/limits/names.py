@@ -1,10 +1,10 @@
 """The forms of a model's name: the other names under which the same model may be known.
 
 Clients write `openai/gpt-4o-2024-08-06`, `ft:gpt-4o-mini-2024-07-18:org::id`, `models/gemini-2.5-pro`,
-`qwen/qwen3-coder:free`, `claude-3-5-sonnet@20240620`. Each rule removes one part that names a route, a region, a date
-or a fine-tune, and records it; what remains must match a known name *as a whole*. A name is never cut at an arbitrary
-place: `gpt-4o-mini` never becomes `gpt-4o`, an unknown family stays unknown. A four-digit suffix is not treated as a
-date: `mistral-large-2402` has a quarter of `mistral-large`'s window.
+`qwen/qwen3-coder:free`, `claude-3-5-sonnet@20240620`, `github:copilot:claude-sonnet-4`. Each rule removes one part
+that names a route, a region, a date or a fine-tune, and records it; what remains must match a known name *as a whole*.
+A name is never cut at an arbitrary place: `gpt-4o-mini` never becomes `gpt-4o`, an unknown family stays unknown. A
+four-digit suffix is not treated as a date: `mistral-large-2402` has a quarter of `mistral-large`'s window.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 # Who serves or made a model; one or more of these precede the name. Gateways, clouds, then makers.
 _PREFIXES = (
     r"models|openrouter|litellm|litellm_proxy|hosted_vllm|vllm|custom_openai|openai_like|portkey|"
-    r"vercel_ai_gateway|github_copilot|github|huggingface|hf|hf\.co|lm_studio|lmstudio|ollama|"
+    r"vercel_ai_gateway|github_copilot|copilot|github|huggingface|hf|hf\.co|lm_studio|lmstudio|ollama|"
     r"ollama_chat|llamafile|azure|azure_ai|azure_openai|bedrock|bedrock_converse|bedrock_mantle|"
     r"converse|invoke|vertex_ai|vertex|gemini|groq|together|together_ai|fireworks|fireworks_ai|"
     r"deepinfra|novita|nebius|cerebras|sambanova|baseten|replicate|databricks|cloudflare|@cf|"
@@ -39,6 +39,8 @@ RULES: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("fine-tune base", r"^ft:([^:]+).*$", r"\1"),
         ("resource name", r"^(?:arn:aws|projects/|publishers/|accounts/).*/([^/]+)$", r"\1"),
         ("prefix", rf"^(?:{_PREFIXES})/(.+)$", r"\1"),
+        # `github:copilot:claude-sonnet-4`. Not Ollama's tags, which follow a colon too: `qwen:7b`, `mistral:latest`.
+        ("prefix before a colon", rf"^(?:{_PREFIXES}):(?!latest$)([a-z].+)$", r"\1"),
         ("route", r"^(.+):(?:free|beta|nitro|floor|extended|exacto|online|thinking|latest)$", r"\1"),
         ("date written with @", r"^(.+)@(20\d{6})$", r"\1-\2"),
         ("@version", r"^(.+)@[\w.:-]+$", r"\1"),

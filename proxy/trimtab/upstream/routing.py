@@ -14,19 +14,24 @@ A path outside `/v1` (llama.cpp's `/props`, Ollama's `/api/show`) replaces the `
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from trimtab.errors import InvalidRequest, UnknownModel
 from trimtab.upstream.settings import UpstreamSettings
 
 _SHOWN_NAME = 100  # characters of a model name quoted back; anything longer is not a name
 
-# A dot segment, plain or escaped, as its slashes may be, could leave the path of base_url with the configured key.
-_DOT_SEGMENT = re.compile(r"(?:/|%2f|%5c)(?:\.|%2e){1,2}(?:/|$|\\|%2f|%5c)", re.IGNORECASE)
+# A dot segment could leave the path of base_url with the configured key. Servers find one in many spellings: escaped,
+# escaped twice (%252e), in overlong UTF-8 (%c0%ae), as a full-width dot, before parameters (`..;x`, Tomcat and Spring)
+# and before a NUL or a blank, where some cut a name off.
+_DOTS = re.compile(r"(?:^|[/\\])\s*\.{1,2}[\s\0]*(?:[;/\\]|$|\0)")
+_OVERLONG = (("%c0%ae", "."), ("%c0%af", "/"), ("%c1%9c", "\\"))
+_MOST_ESCAPES = 4  # layers of escapes that are removed; a path with more of them is refused
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\#?]|[^\x00-\x7f]")
 
 
@@ -50,7 +55,7 @@ def url_of(base_url: str, path: str, query: bytes = b"") -> str:
 
     Raises InvalidRequest for a path with dot segments, and for characters that must be escaped.
     """
-    if _UNSAFE.search(path) or _DOT_SEGMENT.search(path):
+    if _UNSAFE.search(path) or has_dot_segment(path):
         raise InvalidRequest(
             "Dot segments or unescaped characters in the path. Use the plain API path, such as /v1/chat/completions."
         )
@@ -58,6 +63,22 @@ def url_of(base_url: str, path: str, query: bytes = b"") -> str:
     managed = path == "/v1" or path.startswith("/v1/")
     url = base + path[3:] if managed else base.removesuffix("/v1") + path
     return f"{url}?{_query(query)}" if query else url
+
+
+def has_dot_segment(path: str) -> bool:
+    """True when any server might find a dot segment in an escaped `path`, or when it is escaped more than
+    `_MOST_ESCAPES` times."""
+    for _ in range(_MOST_ESCAPES):
+        if _DOTS.search(unicodedata.normalize("NFKC", path)):
+            return True
+        plain = path.lower()
+        for overlong, sign in _OVERLONG:
+            plain = plain.replace(overlong, sign)
+        plain = unquote(plain)
+        if plain == path.lower():
+            return False
+        path = plain
+    return True
 
 
 @lru_cache(maxsize=64)
