@@ -206,7 +206,7 @@ def _models_in(body: bytes) -> int | None:
 # By the word that the store reports for a failed call.
 _CAUSES = {
     "timeout": "did not answer in time: check the address, firewalls, and timeout_ms",
-    "connection": "cannot be reached: check that it runs, its host, port and TLS (rediss://), and user and password",
+    "connection": "cannot be reached: check that it runs, host, port and TLS (rediss://, ca_file), user and password",
     "refused": "answered with an error: check user and password, that it accepts writes, and that it is 6.2 or newer",
     "protocol": "does not speak the Redis protocol: check host and port",
     "cluster": "is not a cluster: use redis:// for a single server",
