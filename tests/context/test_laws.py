@@ -167,9 +167,8 @@ def test_a_request_that_fits_keeps_its_bytes(raws: Raws, policy: Policy, extra: 
 @law
 @given(histories, any_policy, extras, shares)
 def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: Raws, share: float) -> None:
-    """Where the first plan reached what it was after. Not so for a window of messages, in which a pinned message
-    counts again, nor when messages must be shorter than the placeholder, or than one that the
-    note joins."""
+    """When the first plan reached its target. Not for a window of messages, in which a pinned message counts again, and
+    not when messages must be shorter than the placeholder, or than a message that the note joins."""
     budget = budget_of(raws, extra, share)
     found = planned(raws, policy, budget, extra)
     windows = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
@@ -207,10 +206,9 @@ def test_roles_that_alternate_do_so_in_what_is_sent(
     out = apply(raws, found, summary if found.summary else None, "user")
     views = history(out, (), Memo()).views
     turns = [v.role for v in views if v.role == "user" or (v.role == "assistant" and not v.calls)]
-    summary_stands_alone = (
-        found.gap is not None and not found.gap.note and found.gap.role is None and summary and found.summary
-    )
-    assert sum(a == b == "user" for a, b in pairwise(turns)) <= bool(summary_stands_alone)
+    gap = found.gap
+    has_summary_alone = gap is not None and not gap.note and gap.role is None and bool(summary and found.summary)
+    assert sum(a == b == "user" for a, b in pairwise(turns)) <= has_summary_alone
     assert [v.role for v in views].count("system") <= 1
     assert next(iter(turns), "user") == "user"
 

@@ -1,10 +1,10 @@
 """Roles that alternate: what strict chat templates demand (Mistral's and Gemma's raise an error otherwise, and so do
 those that take a system message at the start only). For such an upstream (`Policy.strict_roles`) shaping must not put
-two user messages side by side that were not so before.
+two user messages side by side, unless they already were in the history.
 
-Two things see to it. The plain answer before a user message that stays is kept too. And the note or summary joins the
-text of a user message beside it, where there is one; never that of the current question. When another question comes
-the note moves into the message beside it after all: one break of the prefix that other upstreams do not have.
+Two rules see to that. The plain answer before a user message that stays is kept too. And the note or summary joins the
+text of a user message beside it, if there is one, but never that of the current question. When the next question comes,
+the note moves into the message that was the question: one break of the prefix that other upstreams do not have.
 """
 
 from __future__ import annotations

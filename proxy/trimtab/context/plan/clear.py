@@ -54,7 +54,7 @@ def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:
     batch: list[int] = []
     results = state.clearing.results
     first = position = state.clearing.considered
-    excluded, pinned = state.policy.excluded, frozenset(state.marked)
+    excluded, pinned = state.policy.excluded, frozenset(state.client_pins)
     while position < stop and len(batch) < size:
         i = results[position]
         if _is_clearable(state, i, excluded) and state.structure.unit_of[i] not in pinned:

@@ -54,5 +54,5 @@ def _rest_of_turn(state: State, last: int, goal: Goal) -> tuple[int, bool]:
         weight += state.unit_size(stop)
         stop += 1
     messages = units[stop - 1].stop - units[first].start
-    deep = state.size - weight < goal.least_tokens or state.message_count - messages < goal.least_messages
-    return stop, stop < last and not deep
+    too_far = state.size - weight < goal.least_tokens or state.message_count - messages < goal.least_messages
+    return stop, stop < last and not too_far

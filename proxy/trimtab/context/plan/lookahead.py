@@ -37,8 +37,8 @@ def segments_ahead(state: State) -> tuple[Segment, ...]:
     if not state.over:
         return ()
     state.size = budget + 1
-    whole = compact(state)
-    if state.compaction.covered == covered or not (urgent or whole):
+    enough = compact(state)
+    if state.compaction.covered == covered or not (urgent or enough):
         return ()
     return tuple(state.compaction.segments[: state.compaction.covered])
 

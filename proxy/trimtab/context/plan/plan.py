@@ -106,6 +106,7 @@ def _announcement_tokens(conversation: History, at: int, memo: Memo) -> int:
 
 
 def _breakdown(state: State, tools: int) -> Breakdown:
+    """What cannot be removed. `tools`: tokens of what the model reads beside the messages."""
     system = sum(view.tokens for view in state.structure.views if view.role in SYSTEM_ROLES)
     question = 0 if state.question is None else state.structure.views[state.question].tokens
     return Breakdown(system, tools, question)

@@ -60,7 +60,8 @@ class Compaction(msgspec.Struct):
 
 
 class State:
-    """Mutable only inside one replay. Messages and units are named by their index, sizes are estimated tokens."""
+    """What would have been sent, up to the boundary at which the walk stands. It lives for one replay. Messages and
+    units are named by their index; sizes are estimated tokens."""
 
     def __init__(self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo) -> None:
         """`fixed`: tokens of what the model reads beside the messages, such as tools."""
@@ -74,7 +75,7 @@ class State:
         # What would be sent.
         self.size = fixed
         self.fixed = fixed  # grows by each system message walked
-        self.sent = [view.tokens for view in structure.views]  # by message
+        self.sent = [view.tokens for view in structure.views]  # by message: its size as it would be sent
         self.edits: dict[int, Edit] = {}  # by message
         self.prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
@@ -83,8 +84,8 @@ class State:
         # What has been walked.
         self.end = 0  # messages walked: the boundary at which the walk stands
         self.users: list[int] = []  # user messages
-        self.run: list[int] = []  # user messages of the current run: its question, and those injected since
-        self.marked: list[int] = []  # units the client pinned
+        self.run: list[int] = []  # the newest question, and user messages injected while its tools ran
+        self.client_pins: list[int] = []  # units the client pinned
         self.oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
         self._remaining: list[int] = []
 
@@ -116,7 +117,7 @@ class State:
             self.clearing.results.append(i)
         if view.pinned:
             # A late result cannot stay without its call.
-            self.marked += dict.fromkeys((self.structure.unit_of[caller], self.structure.unit_of[i]))
+            self.client_pins += dict.fromkeys((self.structure.unit_of[caller], self.structure.unit_of[i]))
         if view.chars > self.policy.shaping.max_message_chars:
             self.oversized.append(i)
 
@@ -164,10 +165,10 @@ class State:
         """Units that must stay, as seen from this boundary: the task, the user messages of the run, what the client
         marked. Above `pin_share` of the budget the oldest lose their pin first; the current question never does."""
         # Removed ones are forgotten, so that the next call costs what remains.
-        self.marked = [u for u in self.marked if not self.unit_gone(u)]
+        self.client_pins = [u for u in self.client_pins if not self.unit_gone(u)]
         self.run = [i for i in self.run if not self.gone[i]]
         unit_of = self.structure.unit_of
-        found = {unit_of[i] for i in [*self.users[:1], *self.run]}.union(self.marked)
+        found = {unit_of[i] for i in [*self.users[:1], *self.run]}.union(self.client_pins)
         ordered = sorted(u for u in found if not self.unit_gone(u))
         question = self.question
         current = None if question is None else unit_of[question]
@@ -223,7 +224,7 @@ class State:
                 self.remove(i, stage, reason)
 
     def remove(self, i: int, stage: Stage, reason: str) -> None:
-        """Remove a message. Once the removed messages were larger than the note, the note stands in their place."""
+        """Remove a message. The note stands in the gap as soon as the removed messages were as large as the note."""
         if self.gone[i]:
             return
         self.gone[i] = 1
