@@ -11,7 +11,7 @@ from tests.support.chat import COMPLETION, token_counts
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.scripted import json_reply
 from trimtab.context.estimate.tokens import text_tokens
-from trimtab.exchange.shape import REFUSE_AT
+from trimtab.exchange.decide import REFUSE_AT
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,9 @@ from tests.support.scripted import Script, ScriptedUpstream
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
-from trimtab.exchange.incoming import Headers, Incoming, first_values
-from trimtab.exchange.shape import Shaping, decide
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.decide import Shaping, decide
+from trimtab.exchange.incoming import Headers, Incoming, first_values, plain_path
 from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits import Limit
 from trimtab.upstream.client import Client
@@ -26,7 +27,7 @@ WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
 def incoming(path: str = "/v1/chat/completions", method: str = "POST", **headers: str) -> Incoming:
     """A request with these headers, `_` for `-`."""
     named = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
-    return Incoming(method, path, b"", named, "req-1", first_values(named))
+    return Incoming(method, path, plain_path(path), b"", named, "req-1", first_values(named))
 
 
 def request(messages: list[Any], **fields: Any) -> ChatRequest:
@@ -56,6 +57,17 @@ async def inspected(script: Script) -> AsyncIterator[Verdict]:
         settings = UpstreamSettings(name="up", base_url=upstream.base_url, retries=0)
         async with await client.send(settings, "POST", "/v1/chat/completions", b"", [], b"{}") as answer:
             yield await inspect(answer)
+        await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def calling(
+    *scripts: Script, keep_credentials: bool = True, **settings: Any
+) -> AsyncIterator[tuple[Calls, UpstreamSettings, ScriptedUpstream]]:
+    client = Client()
+    async with ScriptedUpstream(*scripts) as upstream:
+        named = UpstreamSettings(name="up", base_url=upstream.base_url, retries=0, **settings)
+        yield Calls([named], client, keep_credentials=keep_credentials), named, upstream
         await client.aclose()
 
 

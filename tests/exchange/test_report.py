@@ -1,4 +1,4 @@
-"""What the client is told: headers, the comment in a stream, `applied_edits`, the answer of the plan endpoint."""
+"""What the client is told: headers, the comment in a stream, `applied_edits`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.exchange.requests import shaping
 from tests.support.conversations import agent_run, chat, prose
 from trimtab.context.edits import Edit, Plan
 from trimtab.context.policy import Policy
-from trimtab.exchange import report
-from trimtab.exchange.compaction import NOTHING, Gathered
+from trimtab.exchange.decide import Shaping
+from trimtab.exchange.explain import explain
 from trimtab.exchange.policies import CLEAR_TOOL_USES, managed
-from trimtab.exchange.shape import Shaping
+from trimtab.exchange.report import NO_SUMMARY, Gathered, Report, edited
 from trimtab.telemetry import Edited
 
 
@@ -32,19 +32,19 @@ SUMMARIZED = Edit("summarized", 1, 100, 0, "oldest")
 
 
 def test_clearing_a_call_with_its_result_is_one_act() -> None:
-    assert report.edited(planned(DROPPED, INPUTS, CLEARED, CLEARED)) == (
+    assert edited(planned(DROPPED, INPUTS, CLEARED, CLEARED)) == (
         Edited("cleared", 2, 520),
         Edited("dropped", 1, 100),
     )
-    assert report.edited(planned()) == ()
+    assert edited(planned()) == ()
 
 
 def test_tokens_taken_out_are_told_in_the_upstreams_own() -> None:
-    assert report.edited(planned(CLEARED, factor=1.5)) == (Edited("cleared", 1, 360),)
+    assert edited(planned(CLEARED, factor=1.5)) == (Edited("cleared", 1, 360),)
 
 
-def header(made: Shaping, gathered: Gathered = NOTHING) -> dict[str, str]:
-    pairs = report.headers(made, report.edited(made), gathered)
+def header(made: Shaping, gathered: Gathered = NO_SUMMARY) -> dict[str, str]:
+    pairs = Report(made, edited(made), gathered).headers()
     assert len({name for name, _ in pairs}) == len(pairs)
     return {name.decode(): value.decode() for name, value in pairs}
 
@@ -71,17 +71,17 @@ def test_headers_of_one_that_was_shaped_and_summarized() -> None:
 def test_a_client_is_told_how_many_earlier_messages_a_summary_stands_for() -> None:
     made, gathered = planned(SUMMARIZED), Gathered("a summary", "hit", messages=1)
     assert header(made, gathered)["x-trimtab-summary-messages"] == "1"
-    comment = report.comment(made, report.edited(made), gathered)
+    comment = Report(made, edited(made), gathered).comment()
     assert msgspec.json.decode(comment.removeprefix(b": trimtab "))["summary_messages"] == 1
-    applied = msgspec.json.decode(report.applied_edits(made, report.edited(made), gathered))["applied_edits"]
+    applied = msgspec.json.decode(Report(made, edited(made), gathered).applied_edits())["applied_edits"]
     told = {"messages": 1, "removed_input_tokens": 100, "summary": "hit", "summary_messages": 1}
     assert applied == [{"type": "trimtab_summarized", **told}]
 
 
-@pytest.mark.parametrize(("gathered", "said"), [(NOTHING, None), (Gathered("text", "hit"), "hit")])
+@pytest.mark.parametrize(("gathered", "said"), [(NO_SUMMARY, None), (Gathered("text", "hit"), "hit")])
 def test_the_comment_in_a_stream_is_one_line_of_numbers(gathered: Gathered, said: str | None) -> None:
     made = planned(CLEARED)
-    comment = report.comment(made, report.edited(made), gathered)
+    comment = Report(made, edited(made), gathered).comment()
     assert comment.startswith(b": trimtab {")
     assert comment.endswith(b"}\n\n")
     assert comment.count(b"\n") == 2
@@ -102,26 +102,7 @@ APPLIED: list[tuple[tuple[Edit, ...], list[dict[str, Any]]]] = [
 @pytest.mark.parametrize(("edits", "applied"), APPLIED)
 def test_applied_edits_speak_the_requests_vocabulary(edits: tuple[Edit, ...], applied: list[Any]) -> None:
     made = planned(*edits)
-    assert msgspec.json.decode(report.applied_edits(made, report.edited(made))) == {"applied_edits": applied}
-
-
-def test_the_plan_endpoint_explains_a_plan() -> None:
-    told = report.explained(shaping(agent_run(30), tools=[{"type": "function"}]), None)
-    assert told["model"] == "m"
-    assert (told["budget"], told["context_size"], told["reserved_output"]) == (7_168, 8_192, 1_024)
-    assert told["fits"]
-    assert told["tokens"]["sent"] <= 7_168 < told["tokens"]["original"]
-    assert {edit["stage"] for edit in told["edits"]} == {"cleared"}
-    assert all(edit["tokens_after"] < edit["tokens_before"] for edit in told["edits"])
-    assert all(edit["reason"] for edit in told["edits"])
-    assert told["summary"] == {"wanted": False, "cached": False}
-    assert told["irreducible"]["question"] > 0
-    msgspec.json.encode(told)
-
-
-def test_a_plan_that_touches_nothing_needs_no_breakdown() -> None:
-    told = report.explained(shaping(chat(1)), False)
-    assert (told["edits"], told["irreducible"]) == ([], None)
+    assert msgspec.json.decode(Report(made, edited(made)).applied_edits()) == {"applied_edits": applied}
 
 
 def test_no_report_holds_a_word_of_the_conversation() -> None:
@@ -130,12 +111,12 @@ def test_no_report_holds_a_word_of_the_conversation() -> None:
     messages = agent_run(30)
     messages[5]["content"] = f"{secret} {prose(900)}"
     made = shaping(messages, policy=policy)
-    edits = report.edited(made)
+    report = Report(made, edited(made))
     shown = [
-        repr(report.headers(made, edits, NOTHING)),
-        repr(report.comment(made, edits, NOTHING)),
-        repr(report.applied_edits(made, edits)),
-        repr(report.explained(made, None)),
+        repr(report.headers()),
+        repr(report.comment()),
+        repr(report.applied_edits()),
+        repr(explain(made, cached=False)),
     ]
     assert made.plan.edits
     assert not [text for text in shown if secret in text]

@@ -12,8 +12,9 @@ from tests.support.conversations import agent_run, prose
 from trimtab.context.apply.apply import apply
 from trimtab.context.read.memo import Memo
 from trimtab.context.texts import REMOVED
+from trimtab.exchange.decide import Shaping
+from trimtab.exchange.outgoing import outgoing
 from trimtab.exchange.second_try import Learned, lighter, smaller
-from trimtab.exchange.shape import Shaping, outgoing
 from trimtab.limits import Limit
 from trimtab.overflow.classify import Overflow
 
@@ -92,7 +93,7 @@ def test_where_the_output_is_what_does_not_fit_no_history_goes(
     else:
         assert tried is not None
         assert tried.plan is made.plan
-        body = msgspec.json.decode(outgoing(tried, None, "system", ask_usage=False))
+        body = msgspec.json.decode(outgoing(tried, None, "system", include_usage=False))
         assert body["messages"] == agent_run(4)
         assert {name: body[name] for name in fields} == dict.fromkeys(fields, room)
 

@@ -7,12 +7,15 @@ import msgspec
 import pytest
 from yarl import URL
 
-from tests.support.chat import COMPLETION, Call, post
-from tests.support.conversations import chat
+from tests.support.chat import COMPLETION, WINDOW, Call, post
+from tests.support.conversations import agent_run, chat
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream, json_reply
 
 pytestmark = pytest.mark.anyio
+
+PLAN = "/v1/context/plan"
+BODY = {"model": "m", "messages": chat(1)}
 
 
 async def get(url: str, method: str = "GET", **headers: str) -> Call:
@@ -59,7 +62,6 @@ async def test_metrics_are_in_the_format_the_scraper_asks_for() -> None:
         ("GET", "/v1", 404),
         ("GET", "/models", 404),
         ("GET", "/healthz", 404),
-        ("POST", "/metrics", 405),
         ("GET", "/%761/models", 404),
     ],
 )
@@ -83,3 +85,98 @@ async def test_pages_need_no_client_key_and_the_api_does() -> None:
     assert pages == [200, 200, 200]
     assert (api.status, api.json()["error"]["code"]) == (401, "invalid_api_key")
     assert upstream.requests == []
+
+
+METHODS = [
+    ("POST", "/metrics", "GET, OPTIONS"),
+    ("POST", "/healthz/ready", "GET, HEAD, OPTIONS"),
+    ("DELETE", "/healthz/live/", "GET, HEAD, OPTIONS"),
+    ("GET", "/v1/context/plan", "OPTIONS, POST"),
+    ("PUT", "/v1//context/plan/", "OPTIONS, POST"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "allowed"), METHODS)
+async def test_a_wrong_method_is_answered_with_the_right_ones(method: str, path: str, allowed: str) -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url) as proxy:
+        answer = await get(proxy.url + path, method)
+        options = await get(proxy.url + path, "OPTIONS")
+    assert (answer.status, answer.headers["allow"]) == (405, allowed)
+    assert allowed in answer.json()["error"]["message"]
+    assert sorted(options.headers["allow"].split(", ")) == allowed.split(", ")
+    assert upstream.requests == []
+
+
+async def test_health_answers_a_head_with_the_head_alone() -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url) as proxy:
+        for path in ("/healthz/live", "/healthz/ready"):
+            head, whole = await get(proxy.url + path, "HEAD"), await get(proxy.url + path)
+            assert (head.status, head.body) == (200, b"")
+            assert head.headers["content-length"] == str(len(whole.body))
+            assert head.headers["content-type"] == whole.headers["content-type"] == "application/json"
+
+
+# -- the plan endpoint -------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_is_answered_in_json_with_the_requests_id_and_leaves_a_record() -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, BODY, PLAN, x_request_id="r-1")
+        spelled = await post(proxy.url, BODY, "/v1/context%2Fplan/")
+        metrics = await proxy.metrics()
+        line, _ = [msgspec.json.decode(line) for line in proxy.log.getvalue().splitlines()]
+    assert (answer.status, spelled.status) == (200, 200)
+    assert (answer.headers["content-type"], answer.headers["x-request-id"]) == ("application/json", "r-1")
+    assert answer.json() == spelled.json()
+    assert answer.json()["fits"]
+    assert (line["path"], line["outcome"], line["status"], line["request_id"]) == ("plan", "planned", 200, "r-1")
+    assert 'outcome="planned"} 2.0' in metrics
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "code"),
+    [
+        (b"{", {}, 400, "invalid_request"),
+        (b'{"messages":5}', {}, 400, "invalid_request"),
+        (b"x", {"content_encoding": "zstd"}, 415, "unsupported_content_encoding"),
+        (b'{"messages":[]}', {"x_trimtab_profile": "absent"}, 400, "invalid_request"),
+        (b'"' + b"x" * (1 << 20) + b'"', {}, 413, "request_too_large"),
+    ],
+)
+async def test_a_plan_that_is_refused_has_the_envelope_and_a_record(
+    body: bytes, headers: dict[str, str], status: int, code: str
+) -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, "[server]\nmax_body_mb = 1\n") as proxy:
+        answer = await post(proxy.url, body, PLAN, x_request_id="r-2", **headers)
+        line = msgspec.json.decode(proxy.log.getvalue())
+        assert (proxy.parts.load.requests, proxy.parts.load.bytes) == (0, 0)
+    error = answer.json()["error"]
+    assert (answer.status, error["code"], error["request_id"]) == (status, code, "r-2")
+    assert answer.headers["x-should-retry"] == "false"
+    assert answer.headers["x-request-id"] == "r-2"
+    assert (line["path"], line["outcome"], line["status"]) == ("plan", "client_error", status)
+
+
+async def test_a_plan_needs_a_client_key_where_keys_are_configured() -> None:
+    toml = f'[server]\nclient_keys = ["{"ab" * 32}"]\n'
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await post(proxy.url, BODY, PLAN)
+    assert (answer.status, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_the_openapi_document_describes_what_is_ours_and_what_the_plan_answers() -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
+        document = (await get(proxy.url + "/schema/openapi.json")).json()
+        answer = (await post(proxy.url, {"model": "m", "messages": agent_run(30)}, PLAN)).json()
+    assert document["openapi"].startswith("3.")
+    assert set(document["paths"]) == {"/healthz/live", "/healthz/ready", "/metrics", PLAN}
+    operation = document["paths"][PLAN]["post"]
+    assert operation["requestBody"]["required"]
+    assert set(operation["responses"]) == {"200", "400", "401", "413", "503"}
+    schemas = document["components"]["schemas"]
+    name = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    assert set(schemas[name]["properties"]) == set(schemas[name]["required"]) == set(answer)
+    assert set(schemas["PlannedEdit"]["properties"]) == set(answer["edits"][0])
+    assert set(schemas["Irreducible"]["properties"]) == set(answer["irreducible"])

@@ -53,7 +53,7 @@ ROWS = {
     "PUT": Row(request(method=b"PUT"), 200, CHAT),
     "a method of their own": Row(request(method=b"BREW"), 200, CHAT),
     "POST to a page": Row(request(b"/metrics"), 405),
-    "GET of the plan": Row(get(b"/v1/context/plan"), 400),
+    "GET of the plan": Row(get(b"/v1/context/plan"), 405),
     # framing
     "HTTP/1.0": Row(request(version=b"HTTP/1.0", extra=b""), 200, CHAT),
     "HTTP/9.9": Row(request(version=b"HTTP/9.9"), 400),

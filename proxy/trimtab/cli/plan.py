@@ -19,7 +19,7 @@ import click
 from trimtab.cli.config import config_options, settings_of
 
 if TYPE_CHECKING:
-    from trimtab.exchange.shape import Shaping
+    from trimtab.exchange.decide import Shaping
     from trimtab.limits import Limits
     from trimtab.settings import Settings
     from trimtab.wire.chat import ChatRequest
@@ -64,13 +64,13 @@ def plan(  # noqa: PLR0913  the options of a command
     """
     import msgspec
 
-    from trimtab.exchange import report
+    from trimtab.exchange.explain import explain
 
     settings = settings_of(config, upstream, need_upstream=False)
     request = read_request(_bytes(file), model=model, max_tokens=max_tokens)
     shaping = decide_offline(request, settings, profile, context_size)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report.explained(shaping, None)), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(explain(shaping, cached=False)), indent=2))
         return
     from trimtab.cli.plan_picture import show
 
@@ -110,8 +110,8 @@ def decide_offline(request: ChatRequest, settings: Settings, profile: str, conte
     """What a server would decide for `request` before its upstreams have answered anything."""
     from trimtab.context.read.history import history
     from trimtab.context.read.memo import Memo
+    from trimtab.exchange.decide import decide
     from trimtab.exchange.policies import Policies, is_ours, managed
-    from trimtab.exchange.shape import decide
     from trimtab.upstream.families import summary_role
     from trimtab.upstream.routing import route
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from trimtab.cli.plan_rows import FATES, Fate, Item, Run, by_kind, items, runs
 from trimtab.cli.terminal import ascii_only, bar, fitted, open_console, printable
-from trimtab.exchange.shape import Shaping, refusal
+from trimtab.exchange.decide import Shaping, refusal
 
 # The colour of each fate.
 COLOURS: dict[str, str] = {
@@ -34,7 +34,7 @@ _MESSAGE_CELLS = 52  # the most columns for a row's messages
 def show(shaping: Shaping, most_rows: int, console: Console | None = None) -> None:
     """Print the picture, the conversation in at most `most_rows` rows."""
     out = console or open_console()
-    all_items = items(shaping.conversation.views, shaping.plan, shaping.counted)
+    all_items = items(shaping.history.views, shaping.plan, shaping.counted)
     out.print(_head(shaping), soft_wrap=False)
     out.print()
     for line in _bars(shaping, out):
@@ -45,7 +45,7 @@ def show(shaping: Shaping, most_rows: int, console: Console | None = None) -> No
     out.print(_kinds(shaping, all_items, narrow=out.width < NARROW))
     if shaping.plan.shaped:
         out.print()
-        out.print(_rows(runs(shaping.conversation.views, all_items, most_rows), out))
+        out.print(_rows(runs(shaping.history.views, all_items, most_rows), out))
 
 
 def _head(shaping: Shaping) -> Text:
@@ -121,7 +121,7 @@ def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
 def _beside(shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
     """What is sent besides the messages, which are `messages` tokens: name, tokens before, tokens after."""
     counted, plan = shaping.counted, shaping.plan
-    schemas, gap = counted(shaping.conversation.extras), counted(plan.gap.tokens) if plan.gap else 0
+    schemas, gap = counted(shaping.history.extras), counted(plan.gap.tokens) if plan.gap else 0
     if schemas:
         yield "tool schemas", schemas, schemas
     if gap:

@@ -1,14 +1,22 @@
 """Both ends of an exchange on the client's side, as plain values: what came in, and where the answer goes.
 
-The server makes them from ASGI; tests and the demo could make them from anything.
+The server makes them from ASGI; tests make them from anything.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
+from urllib.parse import unquote
 
 import msgspec
+
+CHAT = "/v1/chat/completions"
+PLAN = "/v1/context/plan"
+BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})  # methods whose requests are taken to have no body
+# What an exchange is cancelled with when the server stops before it is done; without it the client has gone.
+STOPPING = "stopping"
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -18,12 +26,19 @@ def first_values(headers: Headers) -> dict[bytes, bytes]:
     return dict(reversed(headers))
 
 
+def plain_path(path: str) -> str:
+    """A path in its plain spelling, for comparing. Most servers treat the other spellings like it (an escaped letter, a
+    slash too many), so requests to them are managed like it."""
+    return path if path == CHAT else re.sub("/+", "/", unquote(path)).rstrip("/")
+
+
 class Incoming(msgspec.Struct, frozen=True):
-    """A client's request. `path` is escaped as it came, header names are in lower case; `fields` are their first
-    values."""
+    """A client's request. `path` is escaped as it came, `endpoint` is its plain spelling; header names are in lower
+    case, `fields` has the first value of each."""
 
     method: str
     path: str
+    endpoint: str
     query: bytes
     headers: list[tuple[bytes, bytes]]
     request_id: str
@@ -34,12 +49,9 @@ class Incoming(msgspec.Struct, frozen=True):
         return self.fields.get(name, b"").decode("latin-1")
 
     def flag(self, name: bytes) -> bool:
+        """Whether a header is set to true, 1 or yes."""
         value = self.fields.get(name)
         return value is not None and value.strip().lower() in (b"true", b"1", b"yes")
-
-
-# What an exchange is cancelled with when the server stops before it is done; without it the client has gone.
-STOPPING = "stopping"
 
 
 class ClientGone(Exception):
@@ -62,10 +74,25 @@ class Downstream(Protocol):
     """Where the answer goes. `start` once, then `write` any number of times, then `end`."""
 
     @property
-    def started(self) -> bool: ...
+    def started(self) -> bool:
+        """The status and the headers have been sent."""
+        ...
 
-    async def start(self, status: int, headers: Headers) -> None: ...
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send the status and the headers."""
+        ...
 
-    async def write(self, chunk: bytes) -> None: ...
+    async def write(self, chunk: bytes) -> None:
+        """Send a part of the body."""
+        ...
 
-    async def end(self, chunk: bytes = b"") -> None: ...
+    async def end(self, chunk: bytes = b"") -> None:
+        """Send the last part of the body."""
+        ...
+
+
+async def reply(downstream: Downstream, status: int, headers: Headers, body: bytes, request_id: str) -> None:
+    """Send a whole answer of our own, with its length and the request's id."""
+    length, named = str(len(body)).encode(), request_id.encode("latin-1", "replace")
+    await downstream.start(status, [*headers, (b"content-length", length), (b"x-request-id", named)])
+    await downstream.end(body)

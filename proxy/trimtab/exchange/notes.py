@@ -1,16 +1,20 @@
 """What is learned about an exchange while it goes on, and the one record made of it at the end.
 
-The only mutable thing that lives as long as a request. It never holds text.
+Notes live as long as the request. They hold names, counts and times, never text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
+from typing import Literal
+
+import msgspec
 
 from trimtab.exchange import report
-from trimtab.exchange.compaction import NOTHING
-from trimtab.exchange.shape import Shaping
+from trimtab.exchange.decide import Shaping
 from trimtab.limits import Prices as LimitPrices
+from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import (
     NO_TRACING,
     Edited,
@@ -19,12 +23,33 @@ from trimtab.telemetry import (
     Outcome,
     PathKind,
     Prices,
+    SummaryResult,
     Timing,
     Tokens,
     Usage,
 )
 
 NO_SPAN: ExchangeSpan = NO_TRACING.start({})
+
+
+Failure = Literal["upstream_error", "upstream_rejected"]
+
+
+class Relayed(msgspec.Struct, frozen=True):
+    """How far an answer got, and what was read of it.
+
+    `failure`: the answer was an error, or an error ended it; `error_code` belongs to one of ours. `overflow`: a stream
+    reported that the prompt is too long; `withheld` has it where the client did not get it, and then the client's
+    answer has no end yet. `begun`: the client has bytes of the stream."""
+
+    status: int
+    stream: bool = False
+    failure: Failure | None = None
+    error_code: str = ""
+    usage: Usage | None = None
+    overflow: bool = False
+    withheld: Overflow | None = None
+    begun: bool = False
 
 
 class _Waiting:
@@ -34,26 +59,25 @@ class _Waiting:
         self._notes = notes
 
     def __enter__(self) -> None:
-        self._began = perf_counter()
+        self._began = self._notes.clock()
 
     def __exit__(self, *_: object) -> None:
-        self._notes.waited += perf_counter() - self._began
+        self._notes.waited += self._notes.clock() - self._began
 
 
 class Notes:
-    """Fill in as things become known; `record()` once, at the end."""
+    """Fill in as things become known; `record` at the end. `clock` gives seconds."""
 
-    def __init__(self, request_id: str, path: PathKind) -> None:
-        self.request_id, self.path = request_id, path
-        self.began = perf_counter()
+    def __init__(self, request_id: str, path: PathKind, clock: Callable[[], float] = perf_counter) -> None:
+        self.request_id, self.path, self.clock = request_id, path, clock
+        self.began = clock()
         self.outcome: Outcome = "failed"
         self.status = 0
         self.model = self.upstream = self.profile = self.hint = ""
         self.stream = False
         self.shaping: Shaping | None = None
         self.edits: tuple[Edited, ...] = ()
-        self.gathered = NOTHING
-        self.asked_usage = False
+        self.summary: SummaryResult = "none"
         self.usage: Usage | None = None
         self.upstream_status: int | None = None
         self.shaping_s: float | None = None
@@ -63,32 +87,43 @@ class Notes:
         self.first_byte_at: float | None = None
         self.retries = 0
         self.overflow = False
-        self.relayed = False  # the client has some of an answer's body
         self.fail_open = self.error_code = ""
 
     def waiting(self) -> _Waiting:
-        """Time spent waiting for someone else, as a context."""
+        """A context for time spent waiting for someone else."""
         return _Waiting(self)
 
     def planned(self, shaping: Shaping, seconds: float) -> None:
+        """What was decided, in `seconds`; a second plan replaces the first, and its time is added."""
         self.shaping = shaping
         self.edits = report.edited(shaping) if shaping.plan.edits else ()
         self.shaping_s = (self.shaping_s or 0.0) + seconds
 
     def calling(self) -> None:
-        """The upstream is called now; what came before is the overhead, of a second call too."""
+        """The upstream is called now. Time before the first call is overhead; a second call does not end it again."""
         if self.sent_at is None:
-            self.sent_at = perf_counter()
+            self.sent_at = self.clock()
 
     def answered(self, status: int, retries: int) -> None:
+        """The upstream's status and headers are here, after `retries` tries that failed."""
         self.upstream_status = status
         self.retries += retries
-        self.first_byte_at = perf_counter()
+        self.first_byte_at = self.clock()
 
-    def record(self) -> Exchange:
-        now = perf_counter()
+    def relayed(self, relayed: Relayed) -> None:
+        """An answer was relayed, as far as it got."""
+        self.status = relayed.status
+        self.stream = self.stream or relayed.stream  # also where the client's own way of asking was not understood
+        self.overflow = self.overflow or relayed.overflow
+        self.usage = relayed.usage or self.usage
+        self.outcome = relayed.failure or self.outcome
+        self.error_code = relayed.error_code or self.error_code
+
+    def record(self, ended: float) -> Exchange:
+        """The record of the exchange, which ended at `ended`, in seconds of the same clock."""
         shaping = self.shaping
         ttfb = self.first_byte_at - self.sent_at if self.first_byte_at and self.sent_at else None
+        overhead = (self.sent_at or ended) - self.began - self.waited
         return Exchange(
             request_id=self.request_id,
             path=self.path,
@@ -102,11 +137,11 @@ class Notes:
             hint=self.hint,
             tokens=_tokens(shaping) if shaping else Tokens(),
             edits=self.edits,
-            summary=self.gathered.result,
+            summary=self.summary,
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
             prefix_break=_moved(shaping) if shaping else "",
-            timing=Timing(now - self.began, self.shaping_s, (self.sent_at or now) - self.began - self.waited, ttfb),
+            timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
             retries=self.retries,
             overflow=self.overflow,
             fail_open=self.fail_open,
@@ -127,7 +162,7 @@ def _tokens(shaping: Shaping) -> Tokens:
 
 
 def _moved(shaping: Shaping) -> str:
-    """The stage that made this request's prefix a new one, in the words of the metrics."""
+    """The stage that made this request's prefix a new one, as the metrics name it."""
     return {"inputs_cleared": "cleared", None: ""}.get(shaping.plan.prefix_break, shaping.plan.prefix_break or "")
 
 
@@ -139,7 +174,7 @@ def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
 
 
 def prices(of: LimitPrices | None) -> Prices | None:
-    """A model's prices as telemetry has them; a cached token costs the full price where nothing else is known."""
+    """A model's prices as telemetry takes them; a cached token costs the full price where its own is unknown."""
     if of is None or of.input is None:
         return None
     return Prices(of.input, of.output or 0.0, of.input if of.cache_read is None else of.cache_read)

@@ -1,7 +1,8 @@
-"""The answer's way back. Bytes are relayed as they come; what is read of them is read beside the path.
+"""The answer's way back. Bytes are relayed as they come; what is read of them is read beside the path, and returned as
+one value, `Relayed`.
 
-An overflow in a stream that the client has part of already cannot be mended any more: it is taken out, and the stream
-ends in our one clear error.
+An overflow in a stream that has begun cannot be relayed as it is: it is withheld, so that a smaller request can still
+be tried where the client has nothing yet, or the stream ends in our one clear error.
 """
 
 from __future__ import annotations
@@ -12,12 +13,10 @@ from contextlib import suppress
 import msgspec
 
 from trimtab.errors import UpstreamError
-from trimtab.exchange import report
 from trimtab.exchange.incoming import Downstream
-from trimtab.exchange.notes import Notes
-from trimtab.exchange.policies import is_ours
+from trimtab.exchange.notes import Failure, Notes, Relayed
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
-from trimtab.exchange.shape import Shaping
+from trimtab.exchange.report import Report
 from trimtab.exchange.verdict import STREAM_LIMIT, WHOLE_LIMIT, Verdict, decoded
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
@@ -28,113 +27,126 @@ from trimtab.wire.encoding import decode_or_empty, decoder
 from trimtab.wire.usage import usage_of
 
 
-class RelaySettings(msgspec.Struct, frozen=True):
-    """`keepalive_s`: seconds of silence after which a waiting client gets a comment, 0 for none. `explains`: whether
-    an overflow in the middle of a stream is taken out, to be told in our own words."""
+class RelayOptions(msgspec.Struct, frozen=True):
+    """What the proxy adds to an answer or takes out of it; nothing by default.
 
+    `report`: stands in the headers, and in a shaped stream in a comment. `applied_edits`: the client asked for the
+    edits in the answer. `include_usage`: the stream reports its usage for us alone, so that event is taken out.
+    `withhold_overflow`: an overflow within a stream is taken out and returned. `keepalive_s`: seconds of silence after
+    which the client of a stream gets a comment, 0 for none."""
+
+    report: Report | None = None
+    applied_edits: bool = False
+    include_usage: bool = False
+    withhold_overflow: bool = False
     keepalive_s: float = 0.0
-    explains: bool = False
 
 
-_PLAIN = RelaySettings()
+async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> Relayed:
+    """Relay an answer to its end, note how far it got (also where the client left in the middle), and let go of the
+    upstream's connection. Raises UpstreamError when the upstream breaks off before the client got anything."""
+    relaying = _Relay(verdict, downstream, notes.request_id, options)
+    try:
+        await relaying.run()
+    finally:
+        relayed = relaying.relayed()
+        notes.relayed(relayed)
+        await verdict.answer.aclose()
+    return relayed
 
 
-class Relay:
+class _Relay:
     """One answer on its way to one client."""
 
-    def __init__(
-        self,
-        verdict: Verdict,
-        downstream: Downstream,
-        notes: Notes,
-        shaping: Shaping | None,
-        settings: RelaySettings = _PLAIN,
-    ) -> None:
-        self._verdict, self._down, self._notes, self._shaping = verdict, downstream, notes, shaping
-        self._settings = settings
-        self._late: Overflow | None = None
-        request = shaping.request if shaping else None
-        observed = notes.outcome == "observed"  # then nothing was applied
-        self._tells_edits = request is not None and not observed and is_ours(request.context_management)
+    def __init__(self, verdict: Verdict, downstream: Downstream, request_id: str, options: RelayOptions) -> None:
+        self._verdict, self._down, self._request_id, self._options = verdict, downstream, request_id, options
+        status = verdict.answer.status
+        self._failure: Failure | None = None
+        if status >= 400:
+            self._failure = "upstream_error" if status >= 500 else "upstream_rejected"
+        self._error_code = ""
+        self._usage: Usage | None = None
+        self._overflow = self._begun = False
+        self._withheld: Overflow | None = None
+        self._owes_edits = options.applied_edits and options.report is not None
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
 
-    async def run(self) -> Overflow | None:
-        """Relay to the end. Gives the overflow that ended a stream in the client's hands: it has not been told yet,
-        and its answer is not ended. Raises UpstreamError when the upstream dies before the client got anything."""
-        status = self._verdict.answer.status
-        if self._down.started and not self._verdict.stream:
-            raise UpstreamError(f"The upstream answered the shortened request with {status} instead of a stream.")
-        self._notes.status = status
-        if status >= 400:
-            self._notes.outcome = "upstream_error" if status >= 500 else "upstream_rejected"
+    async def run(self) -> None:
+        """Relay to the end. Raises as `relay`."""
         if self._verdict.body is not None:
             await self._whole(self._verdict.body)
         elif self._verdict.stream:
             await self._stream()
         else:
             await self._unread()
-        return self._late
+
+    def relayed(self) -> Relayed:
+        """How far it got by now."""
+        return Relayed(
+            self._verdict.answer.status,
+            self._verdict.stream,
+            self._failure,
+            self._error_code,
+            self._usage,
+            self._overflow,
+            self._withheld,
+            self._begun,
+        )
 
     # -- an answer in one piece ----------------------------------------------------------------------------------
 
     async def _whole(self, raw: bytes) -> None:
-        verdict, told = self._verdict, raw
+        verdict, body = self._verdict, raw
         good = verdict.answer.status < 400
-        if good and self._tells_edits and not verdict.encoding:
-            told = self._with_applied_edits(raw)
-        await self._start(content_length=len(told))
-        await self._down.end(told)
+        if good and self._owes_edits and not verdict.encoding:
+            body = self._with_applied_edits(raw)
+        await self._start(content_length=len(body))
+        await self._down.end(body)
         if good:
             self._read_usage(decode_or_empty(raw, verdict.encoding, WHOLE_LIMIT))
 
     def _read_usage(self, body: bytes) -> None:
         usage = usage_of(body)
         if usage is not None and usage.prompt_tokens is not None:
-            self._notes.usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0, usage.cached_tokens)
+            self._usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0, usage.cached_tokens)
 
     def _with_applied_edits(self, raw: bytes) -> bytes:
         """The answer with `context_management` put before its closing brace; nothing else is touched."""
-        body = raw.rstrip()
-        if not body.endswith(b"}") or self._shaping is None:
+        body, report = raw.rstrip(), self._options.report
+        if not body.endswith(b"}") or report is None:
             return raw
-        told = report.applied_edits(self._shaping, self._notes.edits, self._notes.gathered)
         comma = b"" if body[:-1].rstrip().endswith(b"{") else b","
-        return body[:-1] + comma + b'"context_management":' + told + b"}"
+        return body[:-1] + comma + b'"context_management":' + report.applied_edits() + b"}"
 
     # -- an answer that comes in pieces --------------------------------------------------------------------------
 
     async def _unread(self) -> None:
         await self._start()
-        try:
-            async for chunk in self._verdict.answer.chunks():
-                await self._down.write(chunk)
-        except UpstreamError as error:
-            self._broken(error)
-            raise
+        async for chunk in self._verdict.answer.chunks():
+            await self._down.write(chunk)
         await self._down.end()
 
     async def _stream(self) -> None:
-        self._notes.stream = True  # also where the client's words for it were not understood here
         await self._start()
-        encoded = bool(self._verdict.encoding)  # what is compressed we cannot speak into
-        pulse = Pulse(self._down, 0 if encoded else self._settings.keepalive_s)
-        edits = (self._tells_edits or self._notes.asked_usage) and not encoded
+        options, encoded = self._options, bool(self._verdict.encoding)  # nothing can be added to a compressed stream
+        pulse = Pulse(self._down, 0 if encoded else options.keepalive_s)
+        edits = (self._owes_edits or options.include_usage) and not encoded
         try:
-            if self._shaping is not None and self._notes.edits and not encoded:
-                await pulse.say(report.comment(self._shaping, self._notes.edits, self._notes.gathered))
-            elif self._verdict.silent and not encoded and self._settings.keepalive_s:
+            if options.report is not None and options.report.edits and not encoded:
+                await pulse.say(options.report.comment())
+            elif self._verdict.silent and not encoded and options.keepalive_s:
                 await pulse.say(KEEP_ALIVE)
             await (self._edited(pulse) if edits else self._untouched(pulse))
         except UpstreamError as error:
-            self._broken(error)
+            self._failure, self._error_code = "upstream_error", error.code or ""
             await pulse.stop()
             if not encoded:
                 await self._down.end((b"" if pulse.between else b"\n\n") + problem.sse_event(error))
             return
         finally:
             await pulse.stop()
-            self._notes.relayed = not pulse.fresh
-        if self._late is None:
+            self._begun = not pulse.fresh
+        if self._withheld is None:
             await self._down.end()
 
     async def _untouched(self, pulse: Pulse) -> None:
@@ -145,35 +157,35 @@ class Relay:
             if unpacked is not None or not tap.idle or not _uneventful(chunk):
                 began = tap.idle
                 found = [self._observe(data) for data in tap.feed(decoded(unpacked, chunk))]
-                if any(found) and self._settings.explains and began and unpacked is None:
+                if any(found) and self._options.withhold_overflow and began and unpacked is None:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
             if chunk:
                 await write(chunk)
-            if self._late is not None:
+            if self._withheld is not None:
                 return
         for data in tap.flush():
             self._observe(data)
 
     def _until_overflow(self, frames: Iterable[sse.Frame]) -> Iterator[bytes]:
-        """The frames before the one that says that the prompt is too long. One that has partly been relayed already
-        is not looked for: it goes on as the upstream wrote it."""
+        """The frames before the one that reports an overflow. One of which a part has been relayed already is not
+        searched for: it goes on as the upstream wrote it."""
         for frame in frames:
             if frame.data is not None and (found := classify_event(frame.data)):
-                self._late = found
+                self._withheld = found
                 return
             yield frame.raw
 
     async def _edited(self, pulse: Pulse) -> None:
-        """Event by event: what the client asked of us goes in before the end, the usage that only we asked for
-        is taken out again. All other events keep their bytes."""
+        """Event by event: what the client asked of us goes in before the end, the usage that is for us alone is taken
+        out. All other events keep their bytes."""
         editor = sse.Editor()
         async for chunk in self._verdict.answer.chunks():
             if out := b"".join(self._kept(frame) for frame in editor.feed(chunk)):
                 await pulse.write(out)
-            if self._late is not None:
+            if self._withheld is not None:
                 return
         rest = b"".join(self._kept(frame) for frame in editor.flush())
-        if self._late is None:
+        if self._withheld is None:
             rest += self._applied_edits_event()
         if rest:
             await pulse.write(rest)
@@ -181,58 +193,55 @@ class Relay:
     def _kept(self, frame: sse.Frame) -> bytes:
         """What goes to the client in the place of one event."""
         if frame.data is None:
-            return frame.raw if self._late is None else b""
+            return frame.raw if self._withheld is None else b""
         found = self._observe(frame.data)
-        if self._settings.explains:
-            self._late = self._late or found
-        if self._late is not None:
+        if self._options.withhold_overflow:
+            self._withheld = self._withheld or found
+        if self._withheld is not None:
             return b""
         if frame.data == sse.DONE:
             return self._applied_edits_event() + frame.raw
-        return b"" if self._notes.asked_usage and _only_usage(frame.data) else frame.raw
+        return b"" if self._options.include_usage and _only_usage(frame.data) else frame.raw
 
     def _applied_edits_event(self) -> bytes:
         """A chunk like the upstream's last, without choices, with the edits; once, if they were asked for."""
-        if self._shaping is None or not self._tells_edits:
+        report = self._options.report
+        if report is None or not self._owes_edits:
             return b""
-        self._tells_edits = False
-        told = report.applied_edits(self._shaping, self._notes.edits, self._notes.gathered)
+        self._owes_edits = False
         like: dict[str, msgspec.Raw] = {}
         with suppress(msgspec.DecodeError):
             like = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])
         kept: dict[str, object] = {key: like[key] for key in ("id", "object", "created", "model") if key in like}
-        chunk = {**kept, "choices": [], "context_management": msgspec.Raw(told)}
+        chunk = {**kept, "choices": [], "context_management": msgspec.Raw(report.applied_edits())}
         return sse.event(msgspec.json.encode(chunk))
 
     def _observe(self, data: bytes) -> Overflow | None:
-        """What one event tells: usage, an error, an overflow. Never raises."""
-        if data != sse.DONE and self._tells_edits:
+        """Read one event: its usage, an error, an overflow. Never raises."""
+        if data != sse.DONE and self._owes_edits:
             self._last = data
         self._read_usage(data)
         if not any(word in data for word in _ERRORS):
             return None
         found = classify_event(data)
-        self._notes.overflow = self._notes.overflow or found is not None
+        self._overflow = self._overflow or found is not None
         if unwrap_event(data) is not None:
-            self._notes.outcome = "upstream_error"
+            self._failure = "upstream_error"
         return found
-
-    def _broken(self, error: UpstreamError) -> None:
-        self._notes.outcome, self._notes.error_code = "upstream_error", error.code or ""
 
     # -- both ----------------------------------------------------------------------------------------------------
 
     async def _start(self, content_length: int | None = None) -> None:
-        answer = self._verdict.answer
-        changed = content_length is not None and self._tells_edits and not self._verdict.encoding
+        answer, report = self._verdict.answer, self._options.report
+        changed = content_length is not None and self._owes_edits and not self._verdict.encoding
         length_known = content_length is None and not self._verdict.stream
         headers = to_client(answer.headers, body_changed=changed, length_known=length_known)
         if content_length is not None:
             headers.append((b"content-length", b"%d" % content_length))
         if b"x-request-id" not in dict(headers):
-            headers.append((b"x-request-id", self._notes.request_id.encode("latin-1", "replace")))
-        if self._shaping is not None:
-            headers += report.headers(self._shaping, self._notes.edits, self._notes.gathered)
+            headers.append((b"x-request-id", self._request_id.encode("latin-1", "replace")))
+        if report is not None:
+            headers += report.headers()
         if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
             await self._down.start(answer.status, headers)
 
@@ -256,7 +265,7 @@ _ERRORS = (b'rror"', b"response.failed", b"xception", b'"base_resp"')
 
 
 def _uneventful(chunk: bytes) -> bool:
-    """Whether a chunk is whole events, none of which tells anything `Relay._observe` would hear: most are."""
+    """Whether a chunk is whole events that `_Relay._observe` would learn nothing from: most are."""
     if not chunk.endswith(b"\n\n") or b'usage"' in chunk:
         return False
     for word in _ERRORS:  # noqa: SIM110  every chunk passes here: a generator would cost as much as the rest

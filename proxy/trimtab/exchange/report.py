@@ -1,4 +1,4 @@
-"""What the client is told about what was done: response headers, the SSE comment, `applied_edits`, the answer of
+"""What the client is told about what was done: response headers, the SSE comment, `applied_edits`, and the answer of
 `/v1/context/plan`. Numbers and fixed words only.
 """
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import msgspec
 
-from trimtab.context.edits import Plan
-from trimtab.exchange.compaction import NOTHING, Gathered
+from trimtab.exchange.decide import Shaping
 from trimtab.exchange.policies import CLEAR_TOOL_USES
-from trimtab.exchange.shape import Shaping
-from trimtab.telemetry import Edited
+from trimtab.telemetry import Edited, SummaryResult
 from trimtab.telemetry import Stage as Shown
 
 # `inputs_cleared` belongs to clearing in every report: it is the same act on the other half of the pair. So does
@@ -24,7 +22,21 @@ _SHOWN_AS: dict[str, Shown] = {
     "inputs_cleared": "cleared",
     "lightened": "squeezed",
 }
-_NOTHING = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
+_NO_EDITS = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """What goes into the gap, how many of the conversation's messages it stands for, and what it cost this request in
+    tokens of the summary model."""
+
+    text: str | None = None
+    result: SummaryResult = "none"
+    tokens_in: int = 0
+    tokens_out: int = 0
+    messages: int = 0
+
+
+NO_SUMMARY = Gathered()
 
 
 def edited(shaping: Shaping) -> tuple[Edited, ...]:
@@ -38,87 +50,54 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
     return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)
 
 
-def headers(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> list[tuple[bytes, bytes]]:
-    """The `x-trimtab-*` response headers; token counts are estimates in the upstream's tokens."""
-    plan, counted = shaping.plan, shaping.counted
-    sizes = f"original={counted(plan.original)}, sent={counted(plan.sent)}, budget={shaping.budget.usable}"
-    done = {e.stage: e.count for e in edits}
-    shown = ", ".join(f"{stage}={done.get(stage, 0)}" for stage in _SHOWN).encode() if edits else _NOTHING
-    out = [
-        (b"x-trimtab-tokens", sizes.encode()),
-        (b"x-trimtab-edits", shown),
-        (b"x-trimtab-limit-source", shaping.limit.source.encode()),
-    ]
-    if gathered.result != "none":
-        out.append((b"x-trimtab-summary", gathered.result.encode()))
-        cost = f"in={gathered.tokens_in}, out={gathered.tokens_out}"
-        out.append((b"x-trimtab-compaction-tokens", cost.encode()))
-    if gathered.messages:
-        out.append((b"x-trimtab-summary-messages", b"%d" % gathered.messages))
-    return out
+class Report(msgspec.Struct, frozen=True):
+    """What was done with one request. Token counts are estimates, as the upstream is expected to count them."""
 
+    shaping: Shaping
+    edits: tuple[Edited, ...]
+    gathered: Gathered = NO_SUMMARY
 
-def comment(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> bytes:
-    """One SSE comment, which every client ignores and a curious one can read."""
-    return b": trimtab " + msgspec.json.encode(_digest(shaping, edits, gathered)) + b"\n\n"
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The `x-trimtab-*` response headers."""
+        plan, counted, gathered = self.shaping.plan, self.shaping.counted, self.gathered
+        sizes = f"original={counted(plan.original)}, sent={counted(plan.sent)}, budget={self.shaping.budget.usable}"
+        out = [
+            (b"x-trimtab-tokens", sizes.encode()),
+            (b"x-trimtab-edits", self._edits() if self.edits else _NO_EDITS),
+            (b"x-trimtab-limit-source", self.shaping.limit.source.encode()),
+        ]
+        if gathered.result != "none":
+            out.append((b"x-trimtab-summary", gathered.result.encode()))
+            cost = f"in={gathered.tokens_in}, out={gathered.tokens_out}"
+            out.append((b"x-trimtab-compaction-tokens", cost.encode()))
+        if gathered.messages:
+            out.append((b"x-trimtab-summary-messages", b"%d" % gathered.messages))
+        return out
 
+    def _edits(self) -> bytes:
+        done = {e.stage: e.count for e in self.edits}
+        return ", ".join(f"{stage}={done.get(stage, 0)}" for stage in _SHOWN).encode()
 
-def _digest(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered) -> dict[str, Any]:
-    plan, counted = shaping.plan, shaping.counted
-    said: dict[str, Any] = {
-        "tokens": {"original": counted(plan.original), "sent": counted(plan.sent), "budget": shaping.budget.usable},
-        "edits": {e.stage: e.count for e in edits},
-    }
-    if gathered.result != "none":
-        said["summary"] = gathered.result
-    if gathered.messages:
-        said["summary_messages"] = gathered.messages
-    return said
+    def comment(self) -> bytes:
+        """One SSE comment, which every client ignores and a curious one can read."""
+        plan, counted = self.shaping.plan, self.shaping.counted
+        sizes = {"original": counted(plan.original), "sent": counted(plan.sent), "budget": self.shaping.budget.usable}
+        shown: dict[str, Any] = {"tokens": sizes, "edits": {e.stage: e.count for e in self.edits}}
+        if self.gathered.result != "none":
+            shown["summary"] = self.gathered.result
+        if self.gathered.messages:
+            shown["summary_messages"] = self.gathered.messages
+        return b": trimtab " + msgspec.json.encode(shown) + b"\n\n"
 
-
-def applied_edits(shaping: Shaping, edits: tuple[Edited, ...], gathered: Gathered = NOTHING) -> bytes:
-    """The `context_management` answer, in the vocabulary the request used, and in ours for the stages it lacks."""
-    done: list[dict[str, Any]] = []
-    for e in edits:
-        if e.stage == "cleared":
-            entry = {"type": CLEAR_TOOL_USES, "cleared_tool_uses": e.count, "cleared_input_tokens": e.tokens}
-        else:
-            entry = {"type": f"trimtab_{e.stage}", "messages": e.count, "removed_input_tokens": e.tokens}
-        if e.stage == "summarized":
-            entry |= {"summary": gathered.result, "summary_messages": gathered.messages}
-        done.append(entry)
-    return msgspec.json.encode({"applied_edits": done})
-
-
-def explained(shaping: Shaping, cached: bool | None) -> dict[str, Any]:
-    """The answer of `/v1/context/plan`."""
-    plan, counted = shaping.plan, shaping.counted
-    return {
-        "model": shaping.request.model,
-        "budget": shaping.budget.usable,
-        "context_size": shaping.budget.context_size,
-        "reserved_output": shaping.budget.reserved,
-        "limit_source": shaping.limit.source,
-        "limit_detail": shaping.limit.detail,
-        "fits": plan.fits,
-        "tokens": {"original": counted(plan.original), "sent": counted(plan.sent)},
-        "edits": [
-            {
-                "stage": e.stage,
-                "index": e.index,
-                "tokens_before": counted(e.tokens_before),
-                "tokens_after": counted(e.tokens_after),
-                "reason": e.reason,
-            }
-            for e in plan.edits
-        ],
-        "summary": {"wanted": bool(plan.summary), "cached": bool(cached)},
-        "irreducible": _irreducible(shaping, plan),
-    }
-
-
-def _irreducible(shaping: Shaping, plan: Plan) -> dict[str, int] | None:
-    if plan.breakdown is None:
-        return None
-    counted, part = shaping.counted, plan.breakdown
-    return {"system": counted(part.system), "tools": counted(part.tools), "question": counted(part.question)}
+    def applied_edits(self) -> bytes:
+        """The `context_management` answer: in the vocabulary of the request, and in ours for the stages it lacks."""
+        done: list[dict[str, Any]] = []
+        for e in self.edits:
+            if e.stage == "cleared":
+                entry = {"type": CLEAR_TOOL_USES, "cleared_tool_uses": e.count, "cleared_input_tokens": e.tokens}
+            else:
+                entry = {"type": f"trimtab_{e.stage}", "messages": e.count, "removed_input_tokens": e.tokens}
+            if e.stage == "summarized":
+                entry |= {"summary": self.gathered.result, "summary_messages": self.gathered.messages}
+            done.append(entry)
+        return msgspec.json.encode({"applied_edits": done})

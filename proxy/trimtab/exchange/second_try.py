@@ -17,8 +17,8 @@ from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.edits import Edit
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
-from trimtab.exchange.shape import Shaping, decide
-from trimtab.limits import Limit
+from trimtab.errors import ConversationTooLong
+from trimtab.exchange.decide import Learned, Shaping, decide, too_long
 from trimtab.overflow.classify import Overflow
 
 # Shares of what was sent that the next try may have, when the upstream did not report its count: an estimate
@@ -29,13 +29,6 @@ _LIGHTER_BY = 0.5  # of the body's bytes
 _WORTHWHILE = 0.1  # below this share of them a second try would meet the same bound
 
 
-class Learned(msgspec.Struct, frozen=True):
-    """What is known of the model after the overflow was learned from."""
-
-    limit: Limit
-    factor: float
-
-
 def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) -> Shaping | None:
     """Decide again with what the upstream just reported; None when nothing smaller can be sent. If the input alone
     fits, `max_tokens` is lowered and no history goes."""
@@ -43,7 +36,7 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
         return lowered
 
     def planned(factor: float, cap: int | None) -> Shaping | None:
-        again = decide(shaping.request, shaping.conversation, shaping.policy, learned.limit, factor, memo, cap=cap)
+        again = decide(shaping.request, shaping.history, shaping.policy, learned.limit, factor, memo, cap=cap)
         return again if again.plan.fits and again.plan.sent < shaping.plan.sent else None
 
     counted = _counted(shaping, overflow)
@@ -103,7 +96,7 @@ def lighter(shaping: Shaping, memo: Memo) -> Shaping | None:
 
 def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
     """Oldest first, each message that can be made lighter, and by how many bytes."""
-    views = shaping.conversation.views
+    views = shaping.history.views
     question = max((i for i, view in enumerate(views) if view.role == "user"), default=None)
     edited = {edit.index for edit in shaping.plan.edits}
     for i, view in enumerate(views):
@@ -115,3 +108,18 @@ def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
         if freed > 0:
             tokens = memo.view(light).tokens
             yield Edit("lightened", i, view.tokens, min(tokens, view.tokens), "carried too many bytes"), freed
+
+
+def still_too_long(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
+    """The error where nothing smaller can be sent, or the smaller request was too long as well."""
+    return too_long(shaping, reported=overflow.actual, upstream_limit=overflow.limit, upstream=overflow.message)
+
+
+def interrupted(overflow: Overflow) -> ConversationTooLong:
+    """The error where the client has part of an answer, so that no second one can be sent to it."""
+    return ConversationTooLong(
+        "The upstream found this conversation too long for the model when its answer had already begun. "
+        "Send it again: it will be shortened to the limit just learned.",
+        param="messages",
+        detail={"upstream": overflow.message},
+    )

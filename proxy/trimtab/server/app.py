@@ -1,62 +1,157 @@
-"""The ASGI application: everything under `/v1/` goes straight to the front, because the hot path needs the bytes and
-nothing between it and them; health and metrics are ordinary litestar routes.
+"""The ASGI application. Everything under `/v1/` goes straight to the front, because the hot path needs the bytes and
+nothing between it and them. What is ours is served by litestar: health, metrics, the plan endpoint, and the OpenAPI
+document of these at `/schema/openapi.json`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from litestar import Litestar, MediaType, Request, Response, get
-from litestar.exceptions import HTTPException
+import msgspec
+from litestar import Litestar, MediaType, Request, Response, get, post, route
+from litestar.datastructures import ResponseHeader
+from litestar.enums import HttpMethod
+from litestar.exceptions import HTTPException, MethodNotAllowedException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.types import ASGIApp
 
-from trimtab.errors import RequestError
+from trimtab import __version__
+from trimtab.errors import RequestError, TrimtabError
+from trimtab.exchange.explain import ContextPlan
+from trimtab.exchange.incoming import PLAN, Incoming
+from trimtab.server.front import Front
 from trimtab.server.parts import Parts
 from trimtab.wire import problem
+
+_MB = 1 << 20
+AnyRequest = Request[Any, Any, Any]
 
 
 def create_app(parts: Parts) -> ASGIApp:
     """The application over running parts."""
-    pages, front = create_pages(parts), parts.front
+    pages = create_pages(parts)
+    max_body = parts.settings.server.max_body_mb * _MB
+    front = Front(parts.gateway, parts.load, parts.watches, max_body, pages)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        # The path as it was sent: `/%761/` is none of ours, and must not reach an upstream as something else.
+        # The path as it was sent: `/%761/` is another path, and must not reach an upstream as `/v1/`.
         api = scope["type"] == "http" and (scope.get("raw_path") or b"").startswith(b"/v1/")
         await (front if api else pages)(scope, receive, send)
 
     return app
 
 
+class Health(msgspec.Struct, frozen=True):
+    """Whether the process runs."""
+
+    status: Literal["live"] = "live"
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether new requests are welcome, and how many are in flight."""
+
+    status: Literal["ready", "draining"]
+    in_flight: int
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """What is wrong, where, and what to do next. An error may have further fields."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorEnvelope(msgspec.Struct, frozen=True):
+    """OpenAI's error envelope, which every error of this proxy has."""
+
+    error: ErrorDetail
+
+
+@dataclass
+class _ChatBody(Operation):
+    """An operation that takes the body of a chat completion, which is read by the proxy and not by litestar."""
+
+    def __post_init__(self) -> None:
+        schema = Schema(type=OpenAPIType.OBJECT, required=["messages"])
+        self.request_body = RequestBody(
+            {"application/json": OpenAPIMediaType(schema)},
+            description="The body of a chat completion, as POST /v1/chat/completions takes it.",
+            required=True,
+        )
+
+
 def create_pages(parts: Parts) -> Litestar:
-    """What is no call of the API: for operators, and for those who took a wrong turn."""
+    """The endpoints of our own, for operators and for clients that want to know what would be done."""
 
-    @get("/healthz/live", sync_to_thread=False)
-    def live() -> dict[str, str]:
+    @route("/healthz/live", http_method=[HttpMethod.GET, HttpMethod.HEAD], sync_to_thread=False)
+    def live() -> Health:
         """The process runs."""
-        return {"status": "live"}
+        return Health()
 
-    @get("/healthz/ready", sync_to_thread=False)
-    def ready() -> Response[dict[str, Any]]:
+    @route("/healthz/ready", http_method=[HttpMethod.GET, HttpMethod.HEAD], sync_to_thread=False)
+    def ready() -> Response[Readiness]:
         """New requests are welcome; 503 while the server drains."""
         draining = parts.load.leaving
-        status = "draining" if draining else "ready"
-        return Response({"status": status, "in_flight": parts.load.requests}, status_code=503 if draining else 200)
+        status = Readiness("draining" if draining else "ready", parts.load.requests)
+        return Response(status, status_code=503 if draining else 200)
 
-    @get("/metrics", sync_to_thread=False)
-    def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
+    @get("/metrics", sync_to_thread=False, media_type=MediaType.TEXT)
+    def metrics(request: AnyRequest) -> Response[bytes]:
+        """Metrics for Prometheus, in the format that the scraper asks for."""
         body, kind = parts.telemetry.render(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
+    refused = ResponseSpec(ErrorEnvelope, description="Refused; the error says why and what to do.")
+
+    @post(
+        PLAN,
+        status_code=200,
+        operation_class=_ChatBody,
+        responses={400: refused, 401: refused, 413: refused, 503: refused},
+        response_headers=[ResponseHeader(name="x-request-id", documentation_only=True)],
+    )
+    async def plan(request: AnyRequest) -> Response[ContextPlan]:
+        """What would be done with a chat completion: nothing is sent and no model is called."""
+        incoming: Incoming = request.state.incoming
+        explained = await parts.gateway.plan(incoming, request.state.body)
+        return Response(explained, headers={"x-request-id": incoming.request_id})
+
     return Litestar(
-        [live, ready, metrics],
+        [live, ready, metrics, plan],
         on_shutdown=[parts.aclose],
-        exception_handlers={HTTPException: _problem},
-        openapi_config=None,
+        exception_handlers={HTTPException: _wrong_turn, TrimtabError: _refused},
+        openapi_config=OpenAPIConfig(
+            "Trimtab", __version__, path="/schema", use_handler_docstrings=True, render_plugins=[JsonRenderPlugin()]
+        ),
         logging_config=None,
     )
 
 
-def _problem(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """An unknown path or method outside `/v1/`, in the same envelope as every other error."""
+def _wrong_turn(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    """An unknown path or a wrong method, in the same envelope as every other error."""
+    if isinstance(error, MethodNotAllowedException):
+        allowed = _methods(request)
+        hint = RequestError(f"Method {request.method} is not allowed here. Use {allowed}.")
+        return Response(problem.envelope(hint), status_code=405, media_type=MediaType.JSON, headers={"allow": allowed})
     hint = RequestError(f"{error.detail}. The API is under /v1/: set the SDK's base_url to http://HOST:PORT/v1.")
     return Response(problem.envelope(hint), status_code=error.status_code, media_type=MediaType.JSON)
+
+
+def _methods(request: AnyRequest) -> str:
+    """The methods of a path, as the header Allow has them (RFC 9110 §10.2.1)."""
+    path = request.scope["path"].rstrip("/")
+    return ", ".join(sorted({method for known in request.app.routes if known.path == path for method in known.methods}))
+
+
+def _refused(request: AnyRequest, error: TrimtabError) -> Response[bytes]:
+    """An error of the tree, as the gateway would have written it."""
+    incoming: Incoming = request.state.incoming
+    headers = {name.decode(): value.decode() for name, value in problem.headers(error)}
+    headers["x-request-id"] = incoming.request_id
+    return Response(problem.envelope(error, incoming.request_id), status_code=error.status, headers=headers)

@@ -8,7 +8,7 @@ from random import getrandbits
 from typing import Any
 
 from trimtab.errors import BodyTooLarge, UnknownEncoding, UploadTimeout
-from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values
+from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values, plain_path
 from trimtab.server.load import Load
 from trimtab.server.watch import Message, Receive, Send
 from trimtab.wire.encoding import decode_body
@@ -131,6 +131,13 @@ class Response:
             headers = [*headers, (b"connection", b"close")]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
+    async def send(self, message: Message) -> None:
+        """What another ASGI application sends in its answer."""
+        if message["type"] == "http.response.start":
+            await self.start(message["status"], message["headers"])
+        else:
+            await self._send(message)
+
     async def write(self, chunk: bytes) -> None:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
@@ -145,4 +152,4 @@ def incoming_of(scope: Message) -> Incoming:
     path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
     given = fields.get(b"x-request-id", b"").decode("latin-1")
     request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
-    return Incoming(scope["method"], path, scope["query_string"], headers, request_id, fields)
+    return Incoming(scope["method"], path, plain_path(path), scope["query_string"], headers, request_id, fields)

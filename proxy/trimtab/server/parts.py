@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import urlsplit
@@ -13,15 +14,16 @@ from trimtab import __version__
 from trimtab.errors import ConfigError
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.compaction import Compaction
-from trimtab.exchange.decider import Decider
+from trimtab.exchange.chat import Services
+from trimtab.exchange.decide import Decider
 from trimtab.exchange.gateway import Gateway
 from trimtab.exchange.notes import prices
 from trimtab.exchange.policies import Policies
+from trimtab.exchange.summary_call import Compaction, complete
 from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
-from trimtab.server.front import Front
 from trimtab.server.load import Load
+from trimtab.server.watch import Watches
 from trimtab.settings import Settings
 from trimtab.store.settings import RedisSettings, open_store
 from trimtab.summaries.prompts import load_prompts
@@ -58,16 +60,18 @@ class Parts:
             notify=self._limits_said,
         )
         access = Access(server.client_keys)
-        self.calls = Calls(settings.upstreams, self.client, access, server.keepalive_s)
+        self.calls = Calls(
+            settings.upstreams, self.client, keep_credentials=not access.guarded, keepalive_s=server.keepalive_s
+        )
         self.summarizer = self._summarizer()
         compaction = None
         if settings.compaction is not None and self.summarizer is not None:
             compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
-        decider = Decider(self.limits, policies, self.calls)
-        self.gateway = Gateway(self.calls, decider, self.telemetry, access, compaction)
+        decider = Decider(self.limits, policies)
+        self.gateway = Gateway(Services(self.calls, decider, self.telemetry, compaction), access)
         self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
-        self.front = Front(self.gateway, self.load, server.max_body_mb * _MB)
+        self.watches = Watches()
 
     async def start(self) -> str:
         """Connect to the store, and say in a sentence what is shared with other replicas."""
@@ -104,7 +108,7 @@ class Parts:
         if own is not None and not own.is_dir():
             raise ConfigError(f"[compaction] prompts: {own} is no directory. Name one, or remove the line.")
         prompts = load_prompts(own)
-        return Summarizer(compaction, self.store, self.calls.complete, prompts, self._summary_made)
+        return Summarizer(compaction, self.store, partial(complete, self.calls), prompts, self._summary_made)
 
     def _summary_made(self, call: SummaryCall) -> None:
         outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"

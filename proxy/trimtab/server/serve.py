@@ -18,6 +18,7 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from trimtab.errors import ConfigError
+from trimtab.exchange.incoming import STOPPING
 from trimtab.server.app import create_app
 from trimtab.server.parts import Parts
 from trimtab.settings import Settings, check_exposure
@@ -119,4 +120,4 @@ async def _drain(parts: Parts, stop: asyncio.Event) -> None:
     await asyncio.wait((idle, again), timeout=server.grace_s, return_when=asyncio.FIRST_COMPLETED)
     idle.cancel()
     again.cancel()
-    parts.front.cut()  # the server stops only once nothing is in flight
+    parts.watches.cancel(STOPPING)  # the server stops only once nothing is in flight

@@ -10,6 +10,8 @@ import aiohttp
 import msgspec
 import pytest
 
+from tests.exchange.requests import Given, Kept, calling
+from tests.exchange.requests import incoming as request
 from tests.support.chat import COMPLETION, Call, post
 from tests.support.conversations import chat
 from tests.support.running import Running, running
@@ -24,8 +26,9 @@ from tests.support.scripted import (
     json_reply,
     reply,
 )
-from trimtab.exchange import models
 from trimtab.exchange.incoming import Incoming, first_values
+from trimtab.exchange.notes import Notes
+from trimtab.exchange.passthrough import merged, named_model, pass_through
 from trimtab.settings import parse
 from trimtab.upstream.settings import UpstreamSettings
 
@@ -34,7 +37,7 @@ QUIET = '[limits]\ndiscover = false\nask_usage = "never"\n'
 
 
 def incoming(path: str, headers: list[tuple[bytes, bytes]] = JSON) -> Incoming:
-    return Incoming("POST", path, b"", headers, "r", first_values(headers))
+    return Incoming("POST", path, path, b"", headers, "r", first_values(headers))
 
 
 NAMED = [
@@ -63,22 +66,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("path", "body", "model"), NAMED, ids=range(len(NAMED)))
 def test_the_model_is_read_where_it_can_be(path: str, body: bytes, model: str | None) -> None:
-    assert models.named(incoming(path), body) == model
-
-
-@pytest.mark.parametrize(
-    ("kind", "json"),
-    [
-        (b"application/json", True),
-        (b"Application/JSON; charset=utf-8", True),
-        (b"application/vnd.api+json", True),
-        (b"multipart/form-data; boundary=x", False),
-        (b"application/octet-stream", False),
-        (b"", False),
-    ],
-)
-def test_only_json_bodies_are_looked_into(kind: bytes, json: bool) -> None:
-    assert models.may_name(incoming("/v1/x", [(b"content-type", kind)] if kind else [])) is json
+    assert named_model(incoming(path), body) == model
 
 
 A = UpstreamSettings(name="a", base_url="http://a/v1", models=("gpt-*", "shared"))
@@ -88,13 +76,13 @@ B = UpstreamSettings(name="b", base_url="http://b/v1", models=("shared", "qwen*"
 def test_a_list_keeps_each_models_own_entry_byte_for_byte() -> None:
     one = b'{"data":[{"id":"gpt-4o", "n":1e21},{"id":"shared","of":"a"},{"id":"dall-e"}],"x":1}'
     two = b'{"data":[{"id":"shared","of":"b"},{"id":"qwen3"},{"id":"gpt-4o","of":"b"},{"no":"id"},5]}'
-    got = models.merged([(A, one), (B, two)], [A, B])
+    got = merged([(A, one), (B, two)], [A, B])
     assert got == b'{"object":"list","data":[{"id":"gpt-4o", "n":1e21},{"id":"shared","of":"a"},{"id":"qwen3"}]}'
 
 
 @pytest.mark.parametrize("nothing", [None, b"", b"null", b"[]", b"{}", b'{"data":"x"}', b'{"data":[', b"<html>"])
 def test_what_is_no_list_adds_nothing(nothing: bytes | None) -> None:
-    assert models.merged([(A, nothing), (B, b'{"data":[{"id":"qwen3"}]}')], [A, B]).endswith(b'[{"id":"qwen3"}]}')
+    assert merged([(A, nothing), (B, b'{"data":[{"id":"qwen3"}]}')], [A, B]).endswith(b'[{"id":"qwen3"}]}')
 
 
 # -- through the running proxy -----------------------------------------------------------------------------------
@@ -292,3 +280,37 @@ async def test_a_summary_model_on_another_server_is_not_shown_the_clients_key() 
     assert answer.headers["x-trimtab-summary"] == "miss"
     assert a.requests[0].header(b"authorization") == b"Bearer sk-client"
     assert {r.header(b"authorization") for r in b.requests} == {None}
+
+
+# -- one upstream ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "chunks", "length", "body"),
+    [
+        ("GET", (), b"0", b""),
+        ("DELETE", (), b"0", b""),
+        ("POST", (b"ab", b"c"), None, b"abc"),
+        ("PUT", (b"x" * 100_000,), None, b"x" * 100_000),
+    ],
+)
+@pytest.mark.anyio
+async def test_other_requests_go_on_as_they_come(
+    method: str, chunks: tuple[bytes, ...], length: bytes | None, body: bytes
+) -> None:
+    async with calling(json_reply({})) as (calls, _, server):
+        notes = Notes("r", "passthrough")
+        await pass_through(calls, request("/v1/files", method), Given(*chunks), Kept(), notes)
+    assert server.requests[0].method == method
+    assert server.requests[0].body == body
+    assert server.requests[0].header(b"content-length") == length
+    assert (notes.upstream, notes.upstream_status) == ("up", 200)
+
+
+@pytest.mark.anyio
+async def test_with_one_upstream_no_body_is_held_and_every_model_is_its_own() -> None:
+    async with calling(json_reply({}), models=("gpt-*",)) as (calls, _, server):
+        body, embeddings = Given(b'{"model":', b'"e5"}'), request("/v1/embeddings", content_type="application/json")
+        await pass_through(calls, embeddings, body, Kept(), Notes("r", "passthrough"))
+    assert server.requests[0].header(b"transfer-encoding") == b"chunked"
+    assert server.requests[0].body == b'{"model":"e5"}'

@@ -1,0 +1,250 @@
+"""One chat completion, from its body to what is learned of its answer. `ChatExchange.run` reads as its way:
+
+    decode → decide → summary → apply → forward → learn
+
+A bug of ours in deciding or applying never stops a conversation: it is logged, and the client's own bytes go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Literal
+
+import msgspec
+
+from trimtab.context.read.history import Reading
+from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
+from trimtab.exchange.access import credential
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.decide import Decider, Shaping, refusal
+from trimtab.exchange.explain import ContextPlan, explain
+from trimtab.exchange.incoming import Body, Downstream, Incoming
+from trimtab.exchange.notes import Notes, Relayed
+from trimtab.exchange.outgoing import outgoing
+from trimtab.exchange.passthrough import upstream_of
+from trimtab.exchange.policies import is_ours
+from trimtab.exchange.relay import RelayOptions, relay
+from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
+from trimtab.exchange.second_try import interrupted, lighter, smaller, still_too_long
+from trimtab.exchange.summary_call import Compaction
+from trimtab.exchange.verdict import Verdict
+from trimtab.overflow.classify import Overflow
+from trimtab.telemetry import Outcome, Telemetry
+from trimtab.upstream.families import summary_role
+from trimtab.upstream.settings import UpstreamSettings
+from trimtab.wire.chat import Unreadable
+
+_INCLUDE_USAGE = (b"stream_options", b"include_usage")  # the fields an upstream blames that does not know them
+
+
+class Services(msgspec.Struct, frozen=True):
+    """What all exchanges of a process share. No `compaction`: dropped messages are not summarized."""
+
+    calls: Calls
+    decider: Decider
+    telemetry: Telemetry
+    compaction: Compaction | None = None
+
+
+class ChatExchange:
+    """One request of a client, and everything known of it while it goes on."""
+
+    _reading: Reading
+    _upstream: UpstreamSettings
+    _shaping: Shaping
+    _down: Downstream
+
+    def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
+        self._calls, self._decider = services.calls, services.decider
+        self._telemetry, self._compaction = services.telemetry, services.compaction
+        self._incoming, self._notes = incoming, notes
+        self._credential = credential(incoming)
+        self._gathered = NO_SUMMARY
+        self._include_usage = False  # set on the stream by us, not by the client
+        self._begun = False  # the client has bytes of a stream
+
+    async def run(self, body: Body, downstream: Downstream) -> None:
+        """Answer the request. Raises TrimtabError for what the client is to be told."""
+        self._down = downstream
+        with self._notes.waiting():
+            raw = await body.read()
+        try:
+            self._decode(raw)
+        except Unreadable:
+            self._upstream = upstream_of(self._calls, self._incoming, raw)
+            return await self._forward_untouched("unparsed", raw)
+        self._notes.stream = self._reading.request.stream
+        if self._incoming.flag(b"x-trimtab-bypass"):
+            return await self._forward_untouched("bypassed", raw)
+        if not await self._decide():
+            return await self._forward_untouched("passed", raw)
+        if self._incoming.flag(b"x-trimtab-observe") or self._shaping.policy.shaping.mode == "observe":
+            return await self._forward_untouched("observed", raw, Report(self._shaping, self._notes.edits))
+        if error := refusal(self._shaping):
+            raise error
+        return await self._forward()
+
+    async def plan(self, body: Body) -> ContextPlan:
+        """What would be done with the request; no model is called. Raises TrimtabError."""
+        try:
+            self._decode(await body.read())
+        except Unreadable as error:
+            raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
+        if not await self._decide():
+            raise UpstreamError("This request could not be planned: a bug in this proxy, which its log describes.")
+        self._notes.outcome, self._notes.status = "planned", 200
+        cached = False
+        if self._compaction is not None:
+            cached = await self._compaction.stored(self._shaping, self._credential)
+        return explain(self._shaping, cached=cached)
+
+    # -- decode and decide ---------------------------------------------------------------------------------------
+
+    def _decode(self, raw: bytes) -> None:
+        """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, Unreadable for
+        one that only this reader cannot follow, UnknownModel."""
+        self._reading = self._decider.read(raw, self._credential)
+        model = self._reading.request.model
+        self._upstream = self._calls.route(model or None)
+        self._notes.model, self._notes.upstream = model, self._upstream.name
+
+    async def _decide(self) -> bool:
+        """Plan the request; False after a bug of ours. Raises InvalidRequest for what its headers or fields ask."""
+        try:
+            self._shaping = await self._planned()
+        except TrimtabError:
+            raise
+        except Exception as bug:  # noqa: BLE001  see the module's rule
+            self._fail_open("plan", bug)
+            return False
+        return True
+
+    async def _planned(self) -> Shaping:
+        """Waits at most once for an upstream's limits, shortly."""
+        request, upstream, notes = self._reading.request, self._upstream, self._notes
+        chosen = self._decider.choose(request, upstream, self._incoming)
+        notes.profile, notes.hint = chosen.profile, chosen.hint
+        with notes.waiting():
+            fetch = self._calls.fetching(self._credential)
+            limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch)
+        began = notes.clock()
+        with notes.span.child("plan"):
+            shaping = self._decider.decide(self._reading, upstream, chosen, limit)
+        notes.planned(shaping, notes.clock() - began)
+        return shaping
+
+    def _fail_open(self, part: Literal["plan", "apply"], bug: Exception) -> None:
+        self._telemetry.log.bug(self._incoming.request_id, bug)
+        self._notes.fail_open = part
+
+    # -- forward -------------------------------------------------------------------------------------------------
+
+    async def _forward_untouched(self, outcome: Outcome, raw: bytes, report: Report | None = None) -> None:
+        """Send the bytes received, and nothing more."""
+        self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
+        verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
+        options = RelayOptions(report, keepalive_s=self._calls.keepalive_s)
+        await relay(verdict, self._down, self._notes, options)
+
+    async def _forward(self) -> None:
+        """Send what was decided. One second try follows where the upstream found it too long, or its body too large;
+        not where the client has part of an answer already."""
+        self._notes.outcome = "shaped" if self._shaping.plan.shaped else "passed"
+        verdict = await self._send()
+        if verdict.too_many_bytes and (light := lighter(self._shaping, self._decider.memo)) is not None:
+            await verdict.answer.aclose()
+            return await self._forward_again(light)
+        overflow = await self._answer(verdict)
+        if overflow is None:
+            return None
+        learned = self._decider.observe_overflow(self._shaping, self._upstream, overflow)
+        small = smaller(self._shaping, overflow, learned, self._decider.memo)
+        if small is None:
+            raise still_too_long(self._shaping, overflow)
+        if self._begun:
+            raise interrupted(overflow)
+        return await self._forward_again(small)
+
+    async def _forward_again(self, shaping: Shaping) -> None:
+        """The second try: its answer stands."""
+        self._shaping = shaping
+        self._notes.planned(shaping, 0.0)
+        self._notes.outcome = "shaped"
+        overflow = await self._answer(await self._send())
+        self._telemetry.metrics.smaller_try(saved=self._notes.status < 400 and overflow is None)
+        if overflow is not None:
+            raise still_too_long(shaping, overflow)
+
+    async def _send(self) -> Verdict:
+        """Fetch the summary the plan asks for, apply the plan, call the upstream. One that refuses `include_usage` is
+        called as the client would have called it, and never gets it again."""
+        if self._compaction is not None:
+            self._gathered = await self._summary(self._compaction)
+        self._include_usage = self._decider.include_usage(self._upstream, self._shaping)
+        verdict = await self._call()
+        if not self._include_usage or not verdict.blames(_INCLUDE_USAGE):
+            return verdict
+        await verdict.answer.aclose()
+        self._include_usage = False
+        verdict = await self._call()
+        if verdict.answer.status < 400:
+            self._decider.never_include_usage(self._upstream)
+        return verdict
+
+    async def _summary(self, compaction: Compaction) -> Gathered:
+        """The text for the gap."""
+        notes = self._notes
+        with notes.waiting(), notes.span.child("summary"):
+            gathered = await compaction.gather(self._shaping, self._credential)
+        if gathered.result == "none" and self._shaping.plan.ahead:
+            gathered = msgspec.structs.replace(gathered, result="background")
+        notes.summary = gathered.result
+        return gathered
+
+    def _call(self) -> Awaitable[Verdict]:
+        """Apply the plan and call the upstream."""
+        shaping = self._shaping
+        role = summary_role(self._upstream, shaping.request.model)
+        try:
+            body = outgoing(shaping, self._gathered.text, role, include_usage=self._include_usage)
+        except Exception as bug:  # noqa: BLE001  see the module's rule
+            self._fail_open("apply", bug)
+            body = shaping.request.body
+        return self._calls.chat(self._upstream, self._incoming, body, self._notes)
+
+    # -- answer and learn ----------------------------------------------------------------------------------------
+
+    async def _answer(self, verdict: Verdict) -> Overflow | None:
+        """Relay an answer and learn from it; or return the overflow it was, of which the client has nothing yet.
+        Raises UpstreamError where the client has the headers of a stream and this is none."""
+        if verdict.overflow is not None:
+            self._notes.overflow = True
+            await verdict.answer.aclose()
+            return verdict.overflow
+        if self._down.started and not verdict.stream:
+            await verdict.answer.aclose()
+            status = verdict.answer.status
+            raise UpstreamError(f"The upstream answered the shortened request with {status} instead of a stream.")
+        relayed = await relay(verdict, self._down, self._notes, self._options())
+        self._begun = relayed.begun
+        if relayed.withheld is None and relayed.status < 400:
+            self._learn(relayed)
+        return relayed.withheld
+
+    def _options(self) -> RelayOptions:
+        return RelayOptions(
+            Report(self._shaping, self._notes.edits, self._gathered),
+            applied_edits=is_ours(self._shaping.request.context_management),
+            include_usage=self._include_usage,
+            withhold_overflow=True,
+            keepalive_s=self._calls.keepalive_s,
+        )
+
+    def _learn(self, relayed: Relayed) -> None:
+        """Learn from the usage of an answer, or from its absence where it was due; begin the next summary."""
+        usage, request = relayed.usage, self._shaping.request
+        if usage is not None or not request.stream or request.include_usage or self._include_usage:
+            self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None)
+        if self._compaction is not None:
+            role = summary_role(self._upstream, request.model)
+            self._compaction.look_ahead(self._shaping, self._credential, self._gathered.text, role)

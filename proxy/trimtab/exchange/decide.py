@@ -1,0 +1,230 @@
+"""From a decoded request to a `Shaping`: limit, budget, factor, policy and plan in one value. Nothing is awaited here.
+
+`decide` is a pure function of what it takes. `Decider` knows what a process has learned of its models and its
+conversations; it decides with that, and learns from what the upstream answers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from trimtab.calibration.counts import NO_COUNT, Counts, LastCount, counted, factor_of, near
+from trimtab.context.edits import Breakdown, Plan
+from trimtab.context.plan.plan import plan
+from trimtab.context.policy import Policy
+from trimtab.context.read.history import History, Reader, Reading
+from trimtab.context.read.memo import Memo
+from trimtab.errors import ConversationTooLong
+from trimtab.exchange.incoming import Incoming
+from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
+from trimtab.limits import Budget, Limit, Limits, lowered_max_tokens, usable, widest
+from trimtab.overflow.classify import Overflow
+from trimtab.upstream.families import summary_role
+from trimtab.upstream.settings import UpstreamSettings
+from trimtab.wire.chat import ChatRequest
+
+# An estimate is not a count. A request is refused before the upstream sees it only when what cannot be given up is
+# this much over the budget; in between the upstream decides, and its refusal becomes the same clear error.
+REFUSE_AT = 1.15
+# How far an estimate may be over the budget and still be doubted: its 95th percentile error over mixed
+# conversations (docs/calibration.md). Beyond, it is believed.
+DOUBT = 1.10
+# The estimate of what is new since a count has an error too; where it alone decides, asking the upstream costs less.
+_CLOSE = 1.01
+
+
+class Shaping(msgspec.Struct, frozen=True):
+    """What was decided for one request, in one value. Plan sizes are estimates; times `factor` they are what the
+    upstream is expected to count."""
+
+    request: ChatRequest
+    history: History
+    limit: Limit
+    budget: Budget
+    factor: float
+    policy: Policy
+    plan: Plan
+    max_tokens: int | None = None  # what is sent in place of the request's own
+
+    def counted(self, estimate: int) -> int:
+        """Estimated tokens as the upstream is expected to count them."""
+        return round(estimate * self.factor)
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """What is known of a model after an overflow was learned from."""
+
+    limit: Limit
+    factor: float
+
+
+def decide(
+    request: ChatRequest,
+    history: History,
+    policy: Policy,
+    limit: Limit,
+    factor: float,
+    memo: Memo,
+    *,
+    cap: int | None = None,
+) -> Shaping:
+    """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's). What does
+    not fit beside its output is planned beside a shorter one before it is given up."""
+
+    def planned(budget: Budget) -> Shaping:
+        if cap is not None and cap < budget.usable:
+            budget = msgspec.structs.replace(budget, usable=max(1, cap))
+        found = plan(history, policy, max(1, int(budget.usable / factor)), memo)
+        lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
+        return Shaping(request, history, limit, budget, factor, policy, found, lowered)
+
+    shaping = planned(usable(limit, request.max_tokens))
+    if shaping.plan.fits:
+        return shaping
+    wide = planned(widest(limit, request.max_tokens))
+    return wide if refusal(wide) is None else shaping
+
+
+def send_untouched_if_it_may_fit(shaping: Shaping, last: LastCount) -> Shaping:
+    """The same decision, or the one to send the request as received where it fits, or may well fit."""
+    if not _doubtful(shaping):
+        return shaping
+    count = last.count
+    if count is None:
+        fits = _worth_trying(shaping)
+    elif count.tokens is None:
+        return shaping
+    else:
+        fits = count.tokens + round(last.new * count.ratio) <= shaping.budget.usable * _CLOSE
+    return msgspec.structs.replace(shaping, plan=_untouched(shaping.plan)) if fits else shaping
+
+
+def _doubtful(shaping: Shaping) -> bool:
+    """Shaped for its tokens alone, by an estimate that is within its own error of the budget."""
+    planned, policy = shaping.plan, shaping.policy
+    rules = policy.shaping
+    windows = rules.max_messages or rules.summarize_after_messages or rules.truncate == "always"
+    if not planned.edits or policy.managed or windows:
+        return False
+    return shaping.counted(planned.original) <= shaping.budget.usable * DOUBT
+
+
+def _worth_trying(shaping: Shaping) -> bool:
+    """Without a count of this conversation the upstream is asked, once: its refusal is a count too. Not against an
+    operator's own budget, which no upstream enforces."""
+    return shaping.limit.trusted and shaping.budget.usable >= shaping.budget.context_size - shaping.budget.reserved
+
+
+def _untouched(of: Plan) -> Plan:
+    """Nothing is taken out yet; the summary that was wanted is the next one needed."""
+    ahead = of.summary or of.ahead
+    return Plan(of.original, of.original, of.budget, True, ahead=ahead, unpin=of.unpin, announce=of.announce)
+
+
+def refusal(shaping: Shaping) -> ConversationTooLong | None:
+    """The error for a conversation that cannot be made to fit, or None. A guessed limit never refuses."""
+    breakdown = shaping.plan.breakdown
+    if shaping.plan.fits or breakdown is None or not shaping.limit.trusted:
+        return None
+    if shaping.counted(breakdown.total) <= shaping.budget.usable * REFUSE_AT:
+        return None
+    return too_long(shaping, breakdown)
+
+
+def too_long(shaping: Shaping, breakdown: Breakdown | None = None, **reported: object) -> ConversationTooLong:
+    """The one clear error: the numbers, and what to do. `reported` is what an upstream reported itself."""
+    part = breakdown or shaping.plan.breakdown or Breakdown(0, 0, 0)
+    tokens = shaping.counted
+    detail: dict[str, object] = {
+        "tokens": {
+            "estimated": tokens(shaping.plan.original),
+            "limit": shaping.budget.usable,
+            "context_size": shaping.budget.context_size,
+            "reserved_output": shaping.budget.reserved,
+            "system": tokens(part.system),
+            "tools": tokens(part.tools),
+            "question": tokens(part.question),
+        },
+        "limit_source": shaping.limit.source,
+        **{name: value for name, value in reported.items() if value is not None},
+    }
+    return ConversationTooLong(
+        f"This conversation is too long for the model: about {tokens(part.total)} tokens are in the system prompt "
+        f"({tokens(part.system)}), the tools ({tokens(part.tools)}) and the current question "
+        f"({tokens(part.question)}), which cannot be shortened, and {shaping.budget.usable} tokens can be sent. "
+        "Start a new chat for the next step, or shorten the question; what was built so far remains.",
+        param="messages",
+        detail=detail,
+    )
+
+
+class Decider:
+    """Limits, policies, and what was counted before. One per process."""
+
+    def __init__(self, limits: Limits, policies: Policies) -> None:
+        self.limits, self._policies = limits, policies
+        self.memo = Memo()
+        self._reader = Reader(self.memo)
+        self._counts = Counts()
+        self._refuses_include_usage: set[str] = set()  # names of upstreams
+
+    def read(self, body: bytes, tenant: bytes) -> Reading:
+        """Read a request; the beginning it has in common with an earlier one of this tenant is not read again. Raises
+        what `chat.decode` raises."""
+        return self._reader.read(body, tenant)
+
+    def choose(self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
+        """The policy for a request. Raises InvalidRequest for an unknown profile or hint."""
+        strict_roles = summary_role(upstream, request.model) == "user"
+        profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
+        return self._policies.choose(profile, hint, request.has_tools, strict_roles)
+
+    def decide(self, reading: Reading, upstream: UpstreamSettings, chosen: Chosen, limit: Limit) -> Shaping:
+        """What to do with a request. Raises InvalidRequest for a `context_management` that cannot be read."""
+        request, name, policy = reading.request, upstream.name, chosen.policy
+        factor = self.limits.factor(name, request.model)
+        history = self._reader.history(reading)
+        last = NO_COUNT
+        if near(history, factor, limit.context_size // 2):
+            last = self._counts.find(name, request.model, history)
+            factor = factor_of(last, factor)
+        management = request.context_management
+        if management is not None and is_ours(management):
+            policy = managed(policy, management)
+        shaping = decide(request, history, policy, limit, factor, self.memo, cap=chosen.budget)
+        return send_untouched_if_it_may_fit(shaping, last)
+
+    def include_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
+        """Whether to set `include_usage` on a stream whose client did not."""
+        request = shaping.request
+        if not request.stream or request.include_usage or upstream.name in self._refuses_include_usage:
+            return False
+        return self.limits.include_usage(upstream.name, request.model, shaping.plan.sent)
+
+    def never_include_usage(self, upstream: UpstreamSettings) -> None:
+        """The upstream refused a stream for its `include_usage`, and took it without: it is never set again."""
+        self._refuses_include_usage.add(upstream.name)
+
+    def observe(self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None) -> None:
+        """Learn from the usage of an answer; None for an answer that should have reported its usage and did not."""
+        self.limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, prompt_tokens)
+        if prompt_tokens is not None:
+            self._remember(upstream.name, shaping, prompt_tokens)
+
+    def observe_overflow(self, shaping: Shaping, upstream: UpstreamSettings, overflow: Overflow) -> Learned:
+        """Learn from an overflow; returns what is known of the model now."""
+        name, model, tokens = upstream.name, shaping.request.model, overflow.exact_input_tokens
+        if tokens is not None:
+            self.limits.observe(name, model, shaping.plan.sent, tokens, accepted=False)
+            self._remember(name, shaping, tokens)
+        if overflow.limit is not None:
+            self.limits.learn(name, model, overflow.limit)
+        return Learned(self.limits.known(name, model), self.limits.factor(name, model))
+
+    def _remember(self, upstream: str, shaping: Shaping, tokens: int) -> None:
+        """Keep the upstream's count for the conversation's next request, where it may matter then."""
+        if not near(shaping.history, shaping.factor, shaping.budget.usable):
+            return
+        count = counted(shaping.plan.sent, tokens, shaping.factor if shaping.plan.edits else None)
+        if count is not None:
+            self._counts.remember(upstream, shaping.request.model, shaping.history, count)

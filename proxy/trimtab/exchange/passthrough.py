@@ -1,0 +1,142 @@
+"""Every path that is not a chat completion: passed on as it is, body and answer byte for byte.
+
+Where there are several upstreams, the model a request names decides which one gets it, so a JSON body is read to find
+that model; and `GET /v1/models` is one list of the models of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.errors import TrimtabError, UnknownModel
+from trimtab.exchange.access import credential
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.incoming import BODILESS, Body, Downstream, Incoming, reply
+from trimtab.exchange.notes import Notes
+from trimtab.exchange.relay import RelayOptions, relay
+from trimtab.exchange.verdict import Verdict
+from trimtab.upstream.routing import origin, route
+from trimtab.upstream.settings import UpstreamSettings
+from trimtab.wire.chat import replace_lone_surrogates
+from trimtab.wire.media import JSON_HEADER, is_json
+
+_MODELS = "/v1/models"
+_LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
+_NOTHING_ADDED = RelayOptions()
+
+
+async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:
+    """Pass a request on and relay its answer. Raises UnknownModel, and what reading a body and calling raise."""
+    notes.outcome = "passed"
+    several = len(calls.upstreams) > 1
+    if several and incoming.method == "GET" and incoming.path == _MODELS:
+        listing = await _listing(calls, credential(incoming))
+        if listing is not None:
+            notes.status = 200
+            await reply(downstream, 200, [JSON_HEADER], listing, incoming.request_id)
+            return
+    content: bytes | AsyncIterator[bytes]
+    if incoming.method in BODILESS:
+        content = b""
+    elif several and is_json(incoming.header(b"content-type")):
+        with notes.waiting():
+            content = await body.read()
+    else:
+        content = body.chunks()
+    read = content if isinstance(content, bytes) else b""
+    upstream = upstream_of(calls, incoming, read)
+    notes.upstream = upstream.name
+    decoded = bool(read) and bool(incoming.header(b"content-encoding"))
+    answer = await calls.send(upstream, incoming, content, notes, body_changed=decoded)
+    await relay(Verdict(answer), downstream, notes, _NOTHING_ADDED)
+
+
+def upstream_of(calls: Calls, incoming: Incoming, body: bytes) -> UpstreamSettings:
+    """Where a request goes that is not a readable chat; the first upstream for one that names no model. Raises
+    UnknownModel."""
+    return calls.route(named_model(incoming, body) if len(calls.upstreams) > 1 else None)
+
+
+class _Named(msgspec.Struct):
+    model: Raw = Raw(b"null")
+
+
+def named_model(incoming: Incoming, body: bytes) -> str | None:
+    """The model a request is about: its body's `model`, or the last part of `/v1/models/NAME`. None where it names
+    none, or in a way that cannot be read: the upstream will refuse that itself. Never raises."""
+    if incoming.path.startswith(_MODELS + "/"):
+        return unquote(incoming.path[len(_MODELS) + 1 :]) or None
+    for source in (body, replace_lone_surrogates(body)) if body else ():
+        try:
+            model = msgspec.json.decode(msgspec.json.decode(source, type=_Named).model)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        return model if isinstance(model, str) else None
+    return _leniently(body)
+
+
+def _leniently(body: bytes) -> str | None:
+    """What other readers accept as JSON, and upstreams may: a byte order mark, NaN, UTF-16."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    model = value.get("model") if isinstance(value, dict) else None
+    return model if isinstance(model, str) else None
+
+
+# -- one list of models ------------------------------------------------------------------------------------------
+
+
+async def _listing(calls: Calls, key: bytes) -> bytes | None:
+    """The models of all upstreams as one list; None where no upstream lists any: then the request is passed on like
+    any other. The client's key goes to the first upstream's server alone, as it would if there were no others."""
+    first = origin(calls.upstreams[0].base_url)
+    keys = [key if origin(upstream.base_url) == first else b"" for upstream in calls.upstreams]
+    got = await asyncio.gather(*(_listed(calls, *each) for each in zip(calls.upstreams, keys, strict=True)))
+    if not any(got):
+        return None
+    return merged(zip(calls.upstreams, got, strict=True), calls.upstreams)
+
+
+async def _listed(calls: Calls, upstream: UpstreamSettings, key: bytes) -> bytes | None:
+    try:
+        async with asyncio.timeout(_LISTING_S):
+            return await calls.ask(upstream, "GET", _MODELS, b"", key)
+    except (TrimtabError, TimeoutError):
+        return None
+
+
+class _Entry(msgspec.Struct):
+    id: str
+
+
+class _Listing(msgspec.Struct):
+    data: list[Raw]
+
+
+def merged(listings: Iterable[tuple[UpstreamSettings, bytes | None]], upstreams: Sequence[UpstreamSettings]) -> bytes:
+    """One list of all that were fetched, entries byte for byte, in the order of the upstreams. A model is listed once:
+    by the upstream its requests go to."""
+    entries = [raw for upstream, listing in listings for raw in _entries(listing) if _goes_to(raw, upstream, upstreams)]
+    return msgspec.json.encode({"object": "list", "data": entries})
+
+
+def _entries(listing: bytes | None) -> list[Raw]:
+    try:
+        return msgspec.json.decode(listing or b"", type=_Listing).data
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _goes_to(entry: Raw, upstream: UpstreamSettings, upstreams: Sequence[UpstreamSettings]) -> bool:
+    try:
+        return route(msgspec.json.decode(entry, type=_Entry).id, upstreams) is upstream
+    except (msgspec.MsgspecError, UnicodeDecodeError, UnknownModel):
+        return False

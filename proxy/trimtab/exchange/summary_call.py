@@ -1,0 +1,215 @@
+"""What a plan asks of the summarizer, and the call of the model that writes. The plan names segments; here they become
+digests, a writer and a wait.
+
+No request fails for a missing summary: the note stands in the gap then, or the newest shorter summary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from trimtab.context.apply.apply import apply
+from trimtab.context.apply.cut import head_and_tail
+from trimtab.context.edits import Segment
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.plan.wanted import SummaryWanted, chain
+from trimtab.context.read.views import text_of
+from trimtab.context.texts import NOTE
+from trimtab.errors import UpstreamError
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.decide import Shaping
+from trimtab.exchange.incoming import CHAT
+from trimtab.exchange.report import NO_SUMMARY, Gathered
+from trimtab.summaries.chain import Writer
+from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
+from trimtab.summaries.settings import CompactionSettings
+from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
+from trimtab.upstream.families import Role, output_field
+from trimtab.wire.usage import usage_of
+
+
+class Compaction:
+    """Summaries as one configuration wants them. `same_server` is as `Calls.same_server`."""
+
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        summarizer: Summarizer,
+        same_server: Callable[[str, str], bool] = lambda model, other: True,
+    ) -> None:
+        self._settings, self._summarizer, self._same_server = settings, summarizer, same_server
+        self._ahead: set[asyncio.Task[bool]] = set()
+
+    async def gather(self, shaping: Shaping, credential: bytes) -> Gathered:
+        """The summary the plan wants, if any; waits no longer than the configuration allows."""
+        if not shaping.plan.summary:
+            return NO_SUMMARY
+        wanted = self._wanted(shaping, shaping.plan.summary)
+        outcome = await self._summarizer.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
+        return Gathered(
+            text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
+            result=outcome.result,
+            tokens_in=outcome.tokens_in,
+            tokens_out=outcome.tokens_out,
+            messages=_summarized(shaping, outcome),
+        )
+
+    def look_ahead(self, shaping: Shaping, credential: bytes, summary: str | None, role: Role) -> None:
+        """Have the next summary made beside the requests, where the plan names one: it is needed some requests from
+        now, and no request waits for it. Begun after an answer, so that it does not compete with it, and finds what
+        was sent in the provider's prefix cache. `summary` and `role` are what stood in the gap of that request."""
+        if shaping.plan.ahead:
+            task = asyncio.create_task(self.prepare(shaping, credential, summary, role))
+            self._ahead.add(task)
+            task.add_done_callback(self._ahead.discard)
+
+    async def prepare(
+        self, shaping: Shaping, credential: bytes, summary: str | None = None, role: Role = "system"
+    ) -> bool:
+        """As `look_ahead`, at once. Returns whether a summary was begun."""
+        wanted = self._wanted(shaping, shaping.plan.ahead)
+        writer = self._writer(shaping, credential)
+        if self._settings.ride_prefix and self._settings.model == "same":
+            writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
+        return await self._summarizer.prepare(wanted, shaping.request.messages, writer)
+
+    async def stored(self, shaping: Shaping, credential: bytes) -> bool:
+        """Whether the summary the plan wants has been made. Calls no model."""
+        if not shaping.plan.summary:
+            return False
+        wanted = self._wanted(shaping, shaping.plan.summary)
+        return await self._summarizer.stored(wanted, self._writer(shaping, credential)) == len(wanted.spans)
+
+    def _wanted(self, shaping: Shaping, segments: tuple[Segment, ...]) -> SummaryWanted:
+        spans = tuple((segment.start, segment.stop) for segment in segments)
+        digests = chain(shaping.request.messages, spans)
+        return SummaryWanted(spans, digests, shaping.policy.summary_tokens, shaping.policy.hint)
+
+    def _writer(self, shaping: Shaping, credential: bytes) -> Writer:
+        """The model that writes: the request's own or the one configured. The request's own reads what the request
+        may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
+        if self._settings.model == "same":
+            return Writer(shaping.request.model, credential, int(shaping.budget.usable / shaping.factor))
+        same_server = self._same_server(self._settings.model, shaping.request.model)
+        return Writer(self._settings.model, credential, sends_credential=same_server)
+
+
+# Of the body beside the messages: what a provider's cache key covers or its routing goes by.
+_CACHED_FIELDS = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
+
+
+def _sent_prefix(shaping: Shaping, summary: str | None, role: Role) -> SentPrefix | None:
+    """What was sent up to the end of the last segment ahead; None where it is not the original text of what is to be
+    summarized."""
+    plan, stop = shaping.plan, shaping.plan.ahead[-1].stop
+    new = plan.ahead[len(plan.summary)].start
+    if any(new <= edit.index < stop for edit in plan.edits) or (plan.gap is not None and summary is None):
+        return None
+    sent = apply(shaping.request.messages[:stop], plan, summary, role)
+    fields = msgspec.json.decode(shaping.request.source, type=dict[str, msgspec.Raw])
+    return SentPrefix(
+        tuple(bytes(message) for message in sent), {name: fields[name] for name in _CACHED_FIELDS if name in fields}
+    )
+
+
+def _summarized(shaping: Shaping, outcome: SummaryOutcome) -> int:
+    """How many removed messages the text stands for."""
+    if not outcome.covers:
+        return 0
+    stop = shaping.plan.summary[outcome.covers - 1].stop
+    return sum(edit.stage == "summarized" and edit.index < stop for edit in shaping.plan.edits)
+
+
+def _room(shaping: Shaping) -> int:
+    """Estimated tokens that the text in the gap may have: what it was counted at, and what is left of the budget."""
+    plan = shaping.plan
+    return shaping.policy.summary_tokens + max(0, plan.budget - plan.sent)
+
+
+def fitting(text: str | None, room: int) -> str | None:
+    """A summary, cut to `room` tokens. It may be longer than was asked for and counted; then its middle goes, because
+    the task stands at its beginning and what was done last at its end."""
+    if text is None:
+        return None
+    chars, cut = len(text), text
+    while chars and (size := text_tokens(cut)) > room:
+        chars = int(chars * min(0.95, room / size))
+        cut = head_and_tail(text, chars)
+    return cut
+
+
+def _text(outcome: SummaryOutcome, wanted: int) -> str | None:
+    """The text for the gap; one that covers fewer segments than were removed ends in the note."""
+    if outcome.text is None or outcome.covers == wanted:
+        return outcome.text
+    return f"{outcome.text}\n\n{NOTE}"
+
+
+# -- the call ----------------------------------------------------------------------------------------------------
+
+
+async def complete(calls: Calls, request: CompletionRequest) -> Completion:
+    """One call of a summary model. Raises a TrimtabError for anything but a completion."""
+    upstream = calls.route(request.model)
+    bound = {output_field(request.model): request.max_tokens}
+    fields: dict[str, Any] = {**request.fields, "model": request.model, **bound}
+    if "tools" in request.fields:
+        fields["tool_choice"] = "none"
+    fields |= {"messages": [msgspec.Raw(m) for m in request.messages], "stream": False}
+    raw = await calls.ask(upstream, "POST", CHAT, msgspec.json.encode(fields), request.credential)
+    if raw is None:
+        raise UpstreamError("The summary model answered with an error.")
+    return _completion(raw)
+
+
+class _Message(msgspec.Struct):
+    content: str | list[Any] | None = None
+    tool_calls: list[Any] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+    error: Any = None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+    error: Any = None
+
+
+def _completion(raw: bytes) -> Completion:
+    try:
+        answer = msgspec.json.decode(raw, type=_Answer)
+        choice = answer.choices[0]
+    except (msgspec.DecodeError, IndexError) as error:
+        raise UpstreamError("The summary model's answer is not a completion.") from error
+    if answer.error or choice.error:
+        raise UpstreamError("The summary model's answer contains an error.")
+    usage = usage_of(raw)
+    return Completion(
+        text=_text_of(choice.message.content),
+        finish_reason=choice.finish_reason,
+        has_tool_call=bool(choice.message.tool_calls),
+        prompt_tokens=(usage.prompt_tokens if usage else None) or 0,
+        completion_tokens=(usage.completion_tokens if usage else None) or 0,
+    )
+
+
+def _text_of(content: str | list[Any] | None) -> str:
+    """The text of an answer; some models that think answer in parts, and thoughts are not text."""
+    if isinstance(content, list):
+        return "".join(filter(None, map(text_of, content)))
+    return _without_thoughts(content or "")
+
+
+def _without_thoughts(text: str) -> str:
+    """What follows the thoughts that some servers leave in the text of an answer: between two marks, or before the
+    closing mark alone where the chat template wrote the opening one. Empty where they never end."""
+    thought, closed, answer = text.partition("</think>")
+    opened = thought.lstrip().startswith("<think>")
+    return answer if opened or (closed and "<think>" not in thought) else text
