@@ -1,5 +1,5 @@
-"""Every check of how it is deployed, a line each: `python -m tests.deploy`. Exit code 1 when one fails; a tool
-that is missing is said, and with `--strict` fails too.
+"""Every check of the deployment files, a line each: `python -m tests.deploy`. The exit code is 1 when one fails. A
+check whose tool is missing is skipped; with `--strict` that is a failure too.
 """
 
 from __future__ import annotations

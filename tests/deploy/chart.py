@@ -1,4 +1,4 @@
-"""Checks of the chart: what Helm says, what Kubernetes' own schemas say, and what a careful operator looks for."""
+"""Checks of the chart: by Helm, by the schemas of Kubernetes and of operators, and for what an operator needs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.deploy.matrix import (
 from tests.deploy.tools import ROOT, Wrong, python, run
 from trimtab.settings import parse
 
-# Kinds that come with an operator or a gateway, for which Kubernetes itself has no schema.
-_GUESTS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute", "ScaledObject")
+# Kinds that come with an operator or a gateway: Kubernetes itself has no schema for them.
+_CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute", "ScaledObject")
 
 # Reads each manifest with the operators' own models. A key that is lost on the way is unknown to them.
 _OPERATOR_MODELS = """
@@ -64,13 +64,13 @@ def renders() -> str:
 
 
 def refuses() -> str:
-    """Values that would not work, or would leak a key, are refused with the reason."""
+    """Values that cannot work, or would leak a key, are refused with the reason."""
     for name, (values, reason) in REFUSED.items():
         try:
             manifests(values)
-        except Wrong as said:
-            if reason not in str(said):
-                raise Wrong(f"{name}: refused for another reason: {said}") from said
+        except Wrong as refusal:
+            if reason not in str(refusal):
+                raise Wrong(f"{name}: refused for another reason: {refusal}") from refusal
         else:
             raise Wrong(f"{name} was not refused")
     return f"{len(REFUSED)} wrong sets of values refused, each with its reason"
@@ -84,7 +84,7 @@ def kubernetes_accepts() -> str:
             files = []
             for (_, of), documents in rendered().items():
                 for document in documents:
-                    if of == version and document["kind"] not in _GUESTS:
+                    if of == version and document["kind"] not in _CUSTOM:
                         file = Path(folder) / f"{version}-{len(files)}-{document['kind']}.yaml"
                         file.write_text(yaml.safe_dump(document))
                         files.append(file)
@@ -235,9 +235,9 @@ def schema_is_built() -> str:
     from helm import schema
 
     if (ROOT / "helm/values.schema.json").read_text() != schema.text():
-        raise Wrong("helm/values.schema.json is old: python -m helm.schema")
+        raise Wrong("helm/values.schema.json is out of date: python -m helm.schema")
     run("check-jsonschema", "--check-metaschema", "helm/values.schema.json")
-    return "values.schema.json is what the proxy's settings and values.yaml say"
+    return "values.schema.json is up to date with the proxy's settings and values.yaml"
 
 
 def packages() -> str:

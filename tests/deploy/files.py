@@ -19,7 +19,7 @@ _IN_QUERY = re.compile(r"\b(?:trimtab|gen_ai)_[a-z_]+\b")
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 _PROMQL_LABELS = {label for metric in CATALOGUE for label in metric.labels}
 
-# Grafana's own model reads the dashboard; a key that gets lost on the way is one Grafana does not know.
+# Grafana's own model reads the dashboard. A key that is lost on the way is unknown to Grafana.
 _GRAFANA_MODEL = """
 import json, sys
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -92,7 +92,7 @@ def _defaults(text: str) -> str:
 
 def dashboard_is_built() -> str:
     if (ROOT / "helm/dashboards/trimtab.json").read_text() != dashboard.text():
-        raise Wrong("helm/dashboards/trimtab.json is old: python -m helm.dashboard")
+        raise Wrong("helm/dashboards/trimtab.json is out of date: python -m helm.dashboard")
     return "dashboards/trimtab.json is what helm/dashboard.py writes"
 
 
@@ -160,9 +160,9 @@ def _rules() -> list[dict[str, Any]]:
 def every_metric_is_described() -> str:
     page = (ROOT / "docs/metrics.md").read_text()
     if missing := [name for name in sorted(NAMES) if f"`{name}`" not in page]:
-        raise Wrong(f"docs/metrics.md says nothing of {missing}")
+        raise Wrong(f"docs/metrics.md does not describe {missing}")
     if unknown := sorted(_metrics(page) - NAMES):
-        raise Wrong(f"docs/metrics.md speaks of {unknown}, which there is not")
+        raise Wrong(f"docs/metrics.md describes {unknown}, which do not exist")
     return f"{len(NAMES)} metrics described in docs/metrics.md"
 
 

@@ -1,4 +1,4 @@
-"""The charts as people may install them: sets of values that between them turn every branch of a template."""
+"""The charts as people may install them: sets of values that together reach every branch of a template."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from tests.deploy.tools import ROOT, run
 from trimtab.settings import ServerSettings
 
-# The oldest and the newest version the chart says it takes.
+# The oldest version that the chart allows, and the newest with a schema.
 KUBERNETES = ("1.30", "1.37")
 IMAGE = "registry.example/trimtab"
 
@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 
 def manifests(values: str, version: str = KUBERNETES[-1], chart: str = "helm") -> list[dict[str, Any]]:
-    """The manifests of a chart for some values. Raises Wrong with Helm's words, Missing."""
+    """The manifests of a chart for some values. Raises Wrong with Helm's message, and Missing."""
     asked = ("--namespace", "n", "--kube-version", version, "--values", "-")
     text = run("helm", "template", "t", chart, *asked, stdin=with_image(values))
     return [document for document in yaml.safe_load_all(text) if document]
@@ -167,7 +167,7 @@ def rendered() -> dict[tuple[str, str], list[dict[str, Any]]]:
 
 
 def every_manifest() -> list[tuple[str, dict[str, Any]]]:
-    """Each manifest of the newest version with where it comes from."""
+    """Each manifest of the newest version, with the set of values it comes from."""
     return [
         (f"{name}: {document['kind']} {document['metadata']['name']}", document)
         for (name, version), documents in rendered().items()

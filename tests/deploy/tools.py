@@ -1,7 +1,7 @@
-"""Real tools, found on PATH or in `.tools` (made by `tests/deploy/tools.sh`); and what a check may say.
+"""Real tools, found on PATH or in `.tools` (made by `tests/deploy/tools.sh`), and the two ways a check can end badly.
 
-A check is a function that returns one line on what it saw. It raises Wrong when something is, and Missing when
-the tool it asks is not installed, so that it can be told apart from a check that passed.
+A check is a function that returns one line on what it found. It raises Wrong when something is wrong, and Missing when
+its tool is not installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Missing(Exception):
 
 
 def path(tool: str) -> str:
-    """Where a tool lies. Raises Missing."""
+    """Where a tool is installed. Raises Missing."""
     found = shutil.which(tool, path=f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
         raise Missing(f"{tool} is not installed (tests/deploy/tools.sh)")
@@ -32,7 +32,7 @@ def path(tool: str) -> str:
 
 
 def run(tool: str, *arguments: str | Path, stdin: str | None = None) -> str:
-    """Run a tool in the root of the checkout and return its output. Raises Wrong when it fails, Missing."""
+    """Run a tool in the root of the checkout and return its output. Raises Wrong when it fails, and Missing."""
     done = subprocess.run(
         [path(tool), *map(str, arguments)], cwd=ROOT, input=stdin, capture_output=True, text=True, check=False
     )
@@ -42,7 +42,7 @@ def run(tool: str, *arguments: str | Path, stdin: str | None = None) -> str:
 
 
 def python(code: str, stdin: str) -> str:
-    """Run code with the Python of `.tools`, where packages lie that the project itself does not need."""
+    """Run code with the Python of `.tools`, which has packages that only these checks need. Raises Wrong, Missing."""
     if not (TOOLS / "python").exists():
         raise Missing("there is no .tools/bin/python (tests/deploy/tools.sh)")
     done = subprocess.run([TOOLS / "python", "-c", code], input=stdin, capture_output=True, text=True, check=False)
