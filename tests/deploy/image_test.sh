@@ -51,7 +51,7 @@ have_base() {
     if docker image inspect "$base" >/dev/null 2>&1; then return; fi
     if timeout 60 "$DOCKER" pull --quiet "$base" >/dev/null 2>&1; then return; fi
     local mirror
-    mirror="$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -1)"
+    mirror="$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null | head -1 || true)"
     debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv,python3-pip \
         trixie "$work/root" ${mirror:+"$mirror"} >"$work/debootstrap.log"
     cp /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/ca-certificates.crt"
