@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -104,6 +104,91 @@ def test_the_map_in_the_readme_names_every_layer() -> None:
     readme = (ROOT / "README.md").read_text()
     layers = sorted({p.relative_to(PACKAGE).parts[0] for p in MODULES if len(p.relative_to(PACKAGE).parts) > 1})
     assert [layer for layer in layers if f"`proxy/trimtab/{layer}`" not in readme] == []
+
+
+# -- what only tests use -----------------------------------------------------------------------------------------
+
+# Public names that nothing in the package reads, each with its reason.
+READ_FROM_OUTSIDE = {
+    "context/estimate/tokens.py MAX_WEIGHT": "tests/bench/fit_weights.py fits the weights below it",
+    "upstream/aiohttp_hooks.py Request.update_headers": "aiohttp calls it for every request",
+    "upstream/aiohttp_hooks.py Request.update_auto_headers": "aiohttp calls it for every request",
+}
+REGISTERING = ("click", "get", "post", "route", "asgi")  # decorators after which a library is the caller
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def is_registered(definition: Definition) -> bool:
+    """Whether a decorator hands the function to a library, which calls it."""
+    names = (n for decorator in definition.decorator_list for n in ast.walk(decorator) if isinstance(n, ast.Name))
+    return any(n.id in REGISTERING for n in names)
+
+
+def assigned(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+def defined(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+    """The public functions, classes and constants that a module or a class defines."""
+    for node in body:
+        names: list[str] = []
+        if isinstance(node, Definition):
+            names = [] if is_registered(node) else [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = assigned(node)
+        yield from ((each, node) for each in names if not each.startswith("_"))
+
+
+@cache
+def reads(path: Path) -> dict[str, list[ast.expr]]:
+    """Where a module reads each name, alone or as an attribute."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id if isinstance(node, ast.Name) else node.attr, []).append(node)
+    return found
+
+
+@cache
+def imports(path: Path) -> dict[str, set[str]]:
+    """The names that a module imports from the package, each with the names it gives them."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("trimtab"):
+            for alias in node.names:
+                found.setdefault(alias.name, set()).add(alias.asname or alias.name)
+    return found
+
+
+def is_read(own: str, path: Path, definition: ast.stmt, *, of_class: bool) -> bool:
+    """Whether the package reads a name outside its definition: in its own module, in one that imports it, or as an
+    attribute. To export it again is not to read it."""
+    inside = {id(node) for node in ast.walk(definition)}
+    for module in MODULES:
+        names = {own} if module == path else imports(module).get(own, set())
+        nodes = [node for each in names for node in reads(module).get(each, ()) if isinstance(node, ast.Name)]
+        attributes = [node for node in reads(module).get(own, ()) if isinstance(node, ast.Attribute)]
+        if any(id(node) not in inside for node in (attributes if of_class else [*nodes, *attributes])):
+            return True
+    return False
+
+
+def unread(path: Path) -> Iterator[str]:
+    """The public names of a module, and the methods of its classes, that the package never reads."""
+    for own, node in defined(tree(path).body):
+        if not is_read(own, path, node, of_class=False):
+            yield own
+        if isinstance(node, ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, Definition)]
+            yield from (f"{own}.{m}" for m, each in defined(methods) if not is_read(m, path, each, of_class=True))
+
+
+def test_no_public_name_is_for_tests_only() -> None:
+    """By name: a method counts as read where a method of that name is, of any object."""
+    found = [f"{path.relative_to(PACKAGE).as_posix()} {own}" for path in MODULES for own in unread(path)]
+    assert [each for each in found if each not in READ_FROM_OUTSIDE] == []
 
 
 # -- what the pages name -----------------------------------------------------------------------------------------

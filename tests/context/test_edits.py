@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
-from trimtab.context.edits import STAGES, Breakdown, Edit, Gap, Plan, Stage
+from trimtab.context.edits import Breakdown, Edit, Gap, Plan
 
 EDIT = Edit("cleared", 3, 100, 70, "old tool result")
-
-
-def test_every_stage_is_listed_once() -> None:
-    assert set(STAGES) == set(get_args(Stage))
-    assert len(STAGES) == len(set(STAGES))
 
 
 @pytest.mark.parametrize(

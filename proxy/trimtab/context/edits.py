@@ -9,18 +9,8 @@ from typing import Literal
 import msgspec
 
 Stage = Literal["truncated", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed", "lightened"]
-"""What was done to a message."""
-
-# `lightened` does not come from the planner: it is the answer to an upstream that refused so many bytes.
-STAGES: tuple[Stage, ...] = (
-    "truncated",
-    "cleared",
-    "inputs_cleared",
-    "summarized",
-    "dropped",
-    "squeezed",
-    "lightened",
-)
+"""What was done to a message. `lightened` does not come from the planner: it is the answer to an upstream that refused
+so many bytes."""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

@@ -8,8 +8,8 @@ code points, which is its script.
 Everything runs at C speed. `translate` writes each byte's class as one hex digit; these digits, followed by the digits
 from the second on, are all pairs of neighbours. `unhexlify` turns each pair into one byte, a second `translate` into
 its weight, and Adler-32 (whose low half is a plain sum) adds up. No weight is negative, so appending never lowers an
-estimate, and estimates add up to within `ADDITIVE_SLACK`. Weights are fitted to o200k by `tests/bench/fit_weights.py`;
-docs/estimation.md has the figures.
+estimate, and `est(a) + est(b)` differs from `est(a + b)` by at most 2 tokens: one start, one rounding, one pair. The
+weights are fitted to o200k by `tests/bench/fit_weights.py`; docs/estimation.md has the figures.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ MESSAGE_OVERHEAD: Final = 4
 
 SCALE: Final = 64
 """Weights are whole numbers of 1/64 token: fine enough for a letter (0.1), small enough for a byte."""
-
-ADDITIVE_SLACK: Final = 2
-"""Tokens by which `est(a) + est(b)` may differ from `est(a + b)`: one start, one rounding, one pair."""
 
 MAX_WEIGHT: Final = 63
 """The largest weight: the sum of `_RUN` of them stays below Adler's modulus, 65,521."""
