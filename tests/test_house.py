@@ -220,6 +220,14 @@ def test_every_file_that_a_page_names_is_there() -> None:
     assert [found for found in ours if not (ROOT / found[1]).exists() and found[1] not in ends_of_paths()] == []
 
 
+def test_every_module_that_the_architecture_names_is_there() -> None:
+    layers = [p.name for p in PACKAGE.iterdir() if p.is_dir()]
+    dotted = named(ROOT / "docs" / "architecture.md", re.compile(rf"(?:{'|'.join(layers)})\.\w+"))
+    assert len(dotted) > 5
+    paths = [PACKAGE.joinpath(*each.split(".")) for each in dotted]
+    assert [name(p) for p in paths if not (p.is_dir() or p.with_suffix(".py").exists())] == []
+
+
 def test_every_test_that_a_page_names_is_there() -> None:
     one = re.compile(r"(?:[\w/]+/)?(test_\w+\.py)::(test_\w+)")
     names = [one.fullmatch(text) for page in PAGES for text in named(page, one)]
