@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import self_signed
+from tests.support.forward_proxy import ForwardProxy
 from tests.support.scripted import (
     CLOSE,
     RESET,
@@ -191,7 +192,7 @@ async def test_an_answer_that_breaks_off_gives_what_had_arrived_and_then_raises(
     async with ScriptedUpstream(sse_reply(b"1", b"[DONE]", Pause(0.1), end)) as server:  # type: ignore[arg-type]
         answer = await call(client, settings(server.base_url))
         got: list[bytes] = []
-        with pytest.raises(UpstreamUnreachable, match="'here' broke off"):
+        with pytest.raises(UpstreamUnreachable, match=r"'here' \(.*\) broke off"):
             await slowly(answer, into=got)
     assert b"".join(got) == b"data: 1\n\ndata: [DONE]\n\n"
     assert len(server.requests) == 1
@@ -315,8 +316,10 @@ async def test_an_upstream_that_comes_up_late_is_reached(client: Client) -> None
 
 
 async def test_a_closed_port_is_a_clear_error(client: Client) -> None:
-    upstream = settings(f"http://127.0.0.1:{closed_port()}/v1", retries=0, api_key="sk-secret")
-    with pytest.raises(UpstreamUnreachable, match=r"'here' cannot be reached\. Check base_url") as caught:
+    url = f"http://127.0.0.1:{closed_port()}/v1"
+    upstream = settings(url, retries=0, api_key="sk-secret")
+    named = rf"'here' \({url}\) cannot be reached: connection refused\. Check base_url"
+    with pytest.raises(UpstreamUnreachable, match=named) as caught:
         await call(client, upstream)
     assert "sk-secret" not in str(caught.value)
 
@@ -348,7 +351,7 @@ async def test_a_ca_file_that_cannot_be_read_is_a_clear_error(client: Client, tm
     (tmp_path / "text.pem").write_text("not a certificate")
     for name in ("nowhere.pem", "text.pem"):
         upstream = settings("https://127.0.0.1:9/v1", ca_file=str(tmp_path / name))
-        with pytest.raises(UpstreamUnreachable, match="a ca_file that cannot be read"):
+        with pytest.raises(UpstreamUnreachable, match=rf"a ca_file that cannot be read \(.*{name}: "):
             await call(client, upstream)
 
 
@@ -384,6 +387,37 @@ async def test_environment_proxies_and_a_total_timeout_do_not_apply() -> None:
         assert session.trust_env is False
         assert session.timeout.total is None
     await client.aclose()
+
+
+@pytest.mark.parametrize("credentials", ["", "user:word@"])
+async def test_a_configured_proxy_is_gone_through(client: Client, credentials: str) -> None:
+    async with ScriptedUpstream(json_reply(1)) as server, ForwardProxy() as proxy:
+        address = proxy.url.replace("//", f"//{credentials}")
+        assert await text(await call(client, settings(server.base_url, proxy=address))) == b"1"
+        assert await text(await call(client, settings(server.base_url))) == b"1"
+    assert proxy.asked == [f"POST {server.base_url}/chat/completions HTTP/1.1"]
+    assert (b"proxy-authorization: basic" in proxy.heads[0].lower()) is bool(credentials)
+    assert [request.target for request in server.requests] == ["/v1/chat/completions"] * 2
+
+
+async def test_https_goes_through_a_tunnel_of_the_proxy(client: Client, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    async with ScriptedUpstream(json_reply(1), tls=context) as server, ForwardProxy() as proxy:
+        upstream = settings(server.base_url, ca_file=str(certificate), proxy=proxy.url, api_key="sk-secret")
+        assert await text(await call(client, upstream)) == b"1"
+    assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+    assert b"sk-secret" not in b"".join(proxy.heads)
+
+
+async def test_a_proxy_that_is_away_or_refuses_is_named(client: Client) -> None:
+    away = settings("https://127.0.0.1:9/v1", proxy=f"http://127.0.0.1:{closed_port()}", retries=0)
+    with pytest.raises(UpstreamUnreachable, match="its proxy cannot be reached: connection refused"):
+        await call(client, away)
+    async with ForwardProxy(b"403 Forbidden") as proxy:
+        with pytest.raises(UpstreamUnreachable, match="its proxy refuses to connect: it answers 403"):
+            await call(client, settings("https://127.0.0.1:9/v1", proxy=proxy.url, retries=0))
 
 
 async def test_keepalive_is_on_for_the_socket(client: Client) -> None:

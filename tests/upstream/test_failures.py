@@ -31,7 +31,7 @@ def test_each_exception_has_its_error(
     found = failure(raised, UPSTREAM)
     assert type(found.error) is kind
     assert found.retry is retry
-    assert found.error.message.startswith("The upstream 'east' ")
+    assert found.error.message.startswith("The upstream 'east' (http://host/v1) ")
     assert message in found.error.message
     assert "sk-secret" not in found.error.message
 

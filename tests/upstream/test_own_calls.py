@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import self_signed
+from tests.support.forward_proxy import ForwardProxy
 from tests.support.scripted import (
     CLOSE,
     RESET,
@@ -154,7 +155,7 @@ BROKEN: dict[str, tuple[list[Step], str]] = {
 @pytest.mark.parametrize(("script", "message"), BROKEN.values(), ids=BROKEN)
 async def test_every_failure_is_one_of_the_tree(client: Client, script: list[Step], message: str) -> None:
     async with ScriptedUpstream(script) as server:
-        with pytest.raises(UpstreamUnreachable, match=f"'here' {message}"):
+        with pytest.raises(UpstreamUnreachable, match=rf"'here' \(.*\) {message}"):
             await asyncio.wait_for(ask(client, settings(server.base_url, retries=0)), 2)
 
 
@@ -165,6 +166,13 @@ async def test_an_upstream_that_is_not_there(client: Client) -> None:
     ]:
         with pytest.raises(UpstreamUnreachable, match=message):
             await ask(client, settings(url, retries=0))
+
+
+async def test_a_configured_proxy_is_gone_through(client: Client) -> None:
+    async with ScriptedUpstream(json_reply(1), json_reply(2)) as server, ForwardProxy() as proxy:
+        assert (await ask(client, settings(server.base_url, proxy=proxy.url))).body == b"1"
+        assert (await ask(client, settings(server.base_url))).body == b"2"
+    assert proxy.asked == [f"POST {server.base_url}/chat/completions HTTP/1.1"]
 
 
 async def test_a_path_that_could_leave_the_base_is_refused(client: Client) -> None:

@@ -30,6 +30,11 @@ REFUSED = [
     ({"base_url": "https://host:port/v1"}, "not a URL"),
     ({"base_url": "https://user:secret@host/v1"}, "contains credentials"),
     ({"base_url": "https://host/v1?version=1"}, "query or a fragment"),
+    ({"base_url": "https://ho st/v1"}, "a space or a line break"),
+    ({"base_url": "https://host/v1 "}, "a space or a line break"),
+    ({"models": []}, "models is empty"),
+    ({"proxy": "proxy:3128"}, "address of an HTTP proxy"),
+    ({"proxy": "https://proxy:3128"}, "address of an HTTP proxy"),
     ({"api_key": ""}, "api_key is empty"),
     ({"api_key": "sk-1\n"}, "line break"),
     ({"headers": {"x y": "1"}}, "not a valid header name"),
@@ -57,7 +62,13 @@ def test_no_refusal_quotes_a_key() -> None:
 
 
 def test_nothing_printed_holds_a_key() -> None:
-    given = decode(api_key="sk-secret", headers={"api-key": "sk-secret"})
+    given = decode(api_key="sk-secret", headers={"api-key": "sk-secret"}, proxy="http://user:sk-secret@proxy:1")
     for printed in (repr(given), str(given), f"{[given]}", pretty_repr(given)):
         assert "sk-secret" not in printed
         assert "api_key='***'" in printed.replace('"', "'")
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        decode(name="", base_url="nope", api_key="", retries=99)
+    assert len(str(caught.value).splitlines()) == 4

@@ -57,7 +57,7 @@ class Client:
         key = (upstream.verify_tls, upstream.ca_file)
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = open_session(_tls(upstream))
+            session = self._sessions[key] = open_session(tls_of(upstream))
         return session
 
     async def send(
@@ -115,6 +115,7 @@ class Client:
                 data=call.body or None,
                 allow_redirects=False,
                 timeout=_timeouts(upstream.connect_timeout_s, upstream.read_timeout_s),
+                proxy=upstream.proxy,
             )
         except AIOHTTP_ERRORS as error:
             if isinstance(call.body, Upload) and call.body.error is not None:
@@ -131,8 +132,11 @@ def _timeouts(connect_s: float, read_s: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=connect_s, sock_read=read_s)
 
 
-def _tls(upstream: UpstreamSettings) -> ssl.SSLContext | bool:
-    """The authorities of `ca_file`, True for the system's (OpenSSL honours SSL_CERT_FILE), False to verify nothing."""
+def tls_of(upstream: UpstreamSettings) -> ssl.SSLContext | bool:
+    """The authorities of `ca_file`, True for the system's (OpenSSL honours SSL_CERT_FILE), False to verify nothing.
+
+    Raises UpstreamUnreachable when `ca_file` cannot be read.
+    """
     if not upstream.verify_tls:
         return False
     if not upstream.ca_file:
@@ -140,5 +144,6 @@ def _tls(upstream: UpstreamSettings) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=upstream.ca_file)
     except OSError as error:
-        message = f"The upstream {upstream.name!r} has a ca_file that cannot be read. Check ca_file."
-        raise UpstreamUnreachable(message) from error
+        reason = error.strerror or "not a certificate in PEM"
+        message = f"The upstream {upstream.name!r} has a ca_file that cannot be read ({upstream.ca_file}: {reason})."
+        raise UpstreamUnreachable(f"{message} Check ca_file.") from error

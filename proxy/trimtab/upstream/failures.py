@@ -2,11 +2,13 @@
 people, and whether the request may be sent again.
 
 The table is read from the top, so narrow cases stand above broad ones. A sentence names the upstream by its configured
-name and ends with what to do. Neither keys nor anything the upstream sent is quoted.
+name and its address, gives the system's reason where there is one, and ends with what to do. Neither keys nor anything
+the upstream sent is quoted.
 """
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from typing import NamedTuple
 
@@ -43,6 +45,18 @@ AIOHTTP_ERRORS = (aiohttp.ClientError, OSError)
 
 _TABLE = (
     _Row(
+        aiohttp.ClientProxyConnectionError,
+        UpstreamUnreachable,
+        Retry.SAFE,
+        "cannot be called, because its proxy cannot be reached{cause}. Check `proxy`, and that the proxy is running.",
+    ),
+    _Row(
+        aiohttp.ClientHttpProxyError,
+        UpstreamUnreachable,
+        Retry.SAFE,
+        "cannot be called, because its proxy refuses to connect{cause}. Check `proxy`, and what the proxy allows.",
+    ),
+    _Row(
         aiohttp.ConnectionTimeoutError,
         UpstreamTimeout,
         Retry.SAFE,
@@ -58,7 +72,7 @@ _TABLE = (
         aiohttp.ClientConnectorDNSError,
         UpstreamUnreachable,
         Retry.SAFE,
-        "has a host name that cannot be resolved. Check base_url.",
+        "has a host name that cannot be resolved. Check base_url, and DNS.",
     ),
     _Row(
         aiohttp.ClientConnectorCertificateError,
@@ -76,7 +90,7 @@ _TABLE = (
         aiohttp.ClientConnectorError,
         UpstreamUnreachable,
         Retry.SAFE,
-        "cannot be reached. Check base_url, and that the server is running.",
+        "cannot be reached{cause}. Check base_url, and that the server is running.",
     ),
     _Row(
         aiohttp.ClientResponseError,
@@ -109,10 +123,20 @@ _TABLE = (
 def failure(raised: BaseException, upstream: UpstreamSettings) -> Failure:
     """The failure for one of `AIOHTTP_ERRORS`, raised before the first byte of an answer."""
     row = next(row for row in _TABLE if isinstance(raised, row.raised))
-    sentence = row.sentence.format(connect=upstream.connect_timeout_s, read=upstream.read_timeout_s)
-    return Failure(row.error(f"The upstream {upstream.name!r} {sentence}"), row.retry)
+    sentence = row.sentence.format(
+        connect=upstream.connect_timeout_s, read=upstream.read_timeout_s, cause=_cause(raised)
+    )
+    return Failure(row.error(f"The upstream {upstream.name!r} ({upstream.base_url}) {sentence}"), row.retry)
 
 
 def interruption(raised: BaseException, upstream: UpstreamSettings) -> UpstreamError:
     """The error for one of `AIOHTTP_ERRORS`, raised after the answer began: a silence, or an answer that broke off."""
     return failure(raised if isinstance(raised, TimeoutError) else aiohttp.ClientPayloadError(), upstream).error
+
+
+def _cause(raised: BaseException) -> str:
+    """The reason as a clause, ": connection refused", or "" without one."""
+    if status := getattr(raised, "status", None):
+        return f": it answers {status}"
+    number = getattr(raised, "errno", None)
+    return f": {os.strerror(number).lower()}" if number else ""

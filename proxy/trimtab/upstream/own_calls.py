@@ -42,7 +42,7 @@ class OwnCalls:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._over: dict[aiohttp.ClientSession, httpx.AsyncClient] = {}
+        self._over: dict[tuple[aiohttp.ClientSession, str | None], httpx.AsyncClient] = {}
 
     async def ask(
         self, upstream: UpstreamSettings, method: str, path: str, headers: Pairs, body: bytes, *, limit: int
@@ -81,15 +81,16 @@ class OwnCalls:
 
     def _httpx(self, upstream: UpstreamSettings) -> httpx.AsyncClient:
         """httpx over the session of an upstream. It is not closed: the session is the client's."""
-        session = self._client.session(upstream)
-        if session not in self._over:
-            self._over[session] = _over(session)
-        return self._over[session]
+        key = self._client.session(upstream), upstream.proxy
+        if key not in self._over:
+            self._over[key] = _over(*key)
+        return self._over[key]
 
 
-def _over(session: aiohttp.ClientSession) -> httpx.AsyncClient:
+def _over(session: aiohttp.ClientSession, proxy: str | None) -> httpx.AsyncClient:
     # verify=False spares an SSL context that is never used: the session has its own TLS settings.
-    transport = AiohttpTransport(client=session, verify=False)
+    through = httpx.Proxy(proxy) if proxy else None
+    transport = AiohttpTransport(client=session, verify=False, proxy=through)
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
     client = httpx.AsyncClient(transport=transport, cookies=no_cookies, follow_redirects=False, trust_env=False)
     client.headers.clear()
