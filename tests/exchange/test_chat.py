@@ -73,7 +73,7 @@ async def test_a_bug_of_ours_is_logged_and_the_clients_own_bytes_go_on(kind: typ
     assert '"event":"bug"' in log.getvalue()
 
 
-async def test_a_plan_is_explained_and_no_one_is_called() -> None:
+async def test_a_plan_is_explained_without_a_call() -> None:
     async with exchange() as (asked, notes, upstream, _):
         plan = await asked.plan(body(agent_run(30)))
     assert plan.fits

@@ -32,7 +32,7 @@ def test_a_cap_lowers_the_budget_and_never_raises_it() -> None:
     assert shaping(chat(1), cap=0).budget.usable == 1
 
 
-def test_sizes_are_told_in_the_upstreams_own_tokens() -> None:
+def test_sizes_are_in_the_upstreams_own_tokens() -> None:
     plain, dear = shaping(agent_run(30)), shaping(agent_run(30), factor=1.5)
     assert dear.plan.budget == int(7_168 / 1.5)
     assert dear.counted(dear.plan.sent) <= 7_168
@@ -65,17 +65,17 @@ def test_the_refusal_gives_the_numbers_and_what_to_do() -> None:
     made = shaping(question(20_000))
     error = refusal(made)
     assert error is not None
-    told = error.detail["tokens"]
-    assert (told["limit"], told["context_size"], told["reserved_output"]) == (7_168, 8_192, 1_024)
-    assert told["question"] > 15_000 > told["system"] > 100
-    assert told["tools"] == 0
+    counts = error.detail["tokens"]
+    assert (counts["limit"], counts["context_size"], counts["reserved_output"]) == (7_168, 8_192, 1_024)
+    assert counts["question"] > 15_000 > counts["system"] > 100
+    assert counts["tools"] == 0
     assert error.detail["limit_source"] == "configured"
     assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
-    assert f"({told['question']})" in error.message
+    assert f"({counts['question']})" in error.message
     assert "Start a new chat" in error.message
 
 
-def test_what_the_upstream_said_stands_in_the_error_and_what_it_did_not_say_does_not() -> None:
+def test_the_error_has_what_the_upstream_reported_and_no_more() -> None:
     error = too_long(shaping(chat(1)), Breakdown(1, 2, 3), reported=9_000, upstream=None)
     assert error.detail["reported"] == 9_000
     assert "upstream" not in error.detail
@@ -179,9 +179,9 @@ def desk() -> Desk:
     return Desk(models={"*": SMALL})
 
 
-async def test_the_upstream_is_asked_for_a_limit_nobody_wrote_down() -> None:
-    said = {"data": [{"id": "m", "max_model_len": 9_000}]}
-    async with ScriptedUpstream(json_reply(said)) as server:
+async def test_the_upstream_is_asked_for_a_limit_that_is_not_configured() -> None:
+    reported = {"data": [{"id": "m", "max_model_len": 9_000}]}
+    async with ScriptedUpstream(json_reply(reported)) as server:
         at = Desk(UpstreamSettings(name="up", base_url=server.base_url, retries=0))
         made = await at.decide(chat(1), {"authorization": "Bearer client"})
         await at.aclose()
@@ -196,7 +196,7 @@ async def test_a_profiles_budget_caps_the_models() -> None:
 
 
 @pytest.mark.parametrize("header", ["x_trimtab_profile", "x_trimtab_hint"])
-async def test_a_name_that_is_none_is_refused(header: str) -> None:
+async def test_an_unknown_profile_or_hint_is_refused(header: str) -> None:
     with pytest.raises(InvalidRequest):
         await desk().decide(chat(1), {header: "nope"})
 
@@ -251,7 +251,7 @@ async def test_a_count_of_a_conversation_keeps_its_next_request_whole() -> None:
 
 
 OVERFLOWS: list[tuple[dict[str, Any], int, bool]] = [
-    # what the upstream said → the window believed then, whether the factor is higher
+    # what the upstream reported → the window believed then, whether the factor is higher
     ({"limit": 4_096}, 4_096, False),
     ({"limit": 8_192, "actual": 9_600, "actual_kind": "input", "input_tokens": 9_600}, 8_192, True),
     (
@@ -263,13 +263,13 @@ OVERFLOWS: list[tuple[dict[str, Any], int, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "window", "higher"), OVERFLOWS)
-async def test_an_overflow_teaches_what_it_says_and_nothing_more(
-    said: dict[str, Any], window: int, higher: bool
+@pytest.mark.parametrize(("reported", "window", "higher"), OVERFLOWS)
+async def test_an_overflow_teaches_what_it_reports_and_nothing_more(
+    reported: dict[str, Any], window: int, higher: bool
 ) -> None:
     at = desk()
     made, before = await at.decide(agent_run(12)), at.limits.factor("up", "m")
-    learned = at.decider.observe_overflow(made, UP, Overflow("too long", **said))
+    learned = at.decider.observe_overflow(made, UP, Overflow("too long", **reported))
     after = at.limits.factor("up", "m")
     assert (learned.limit, learned.factor) == (at.limits.known("up", "m"), after)
     assert at.limits.known("up", "m").context_size == window

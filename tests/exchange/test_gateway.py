@@ -201,8 +201,8 @@ async def test_context_management_is_obeyed_stripped_and_answered() -> None:
     assert applied[0]["cleared_tool_uses"] == 6
     assert applied[0]["cleared_input_tokens"] > 0
     last = streamed.body.strip().split(b"\n\n")[-2].removeprefix(b"data: ")
-    told = msgspec.json.decode(last)
-    assert (told["id"], told["context_management"]["applied_edits"][0]["cleared_tool_uses"]) == ("c9", 6)
+    shown = msgspec.json.decode(last)
+    assert (shown["id"], shown["context_management"]["applied_edits"][0]["cleared_tool_uses"]) == ("c9", 6)
     assert (wrong.status, wrong.json()["error"]["param"]) == (400, "context_management")
 
 
@@ -232,7 +232,7 @@ async def test_bypass_observe_profiles_and_their_errors() -> None:
 
 
 @pytest.mark.parametrize("script", [json_reply(COMPLETION), sse_reply(b'{"id":"c","choices":[]}')])
-async def test_what_was_only_observed_is_not_told_as_applied(script: Script) -> None:
+async def test_what_was_only_observed_is_not_reported_as_applied(script: Script) -> None:
     edits = [{"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 1}}]
     body = {"model": "m", "messages": agent_run(4), "context_management": {"edits": edits}}
     async with ScriptedUpstream(script) as upstream, running(upstream.base_url, WINDOW) as proxy:

@@ -1,4 +1,4 @@
-"""What a running proxy says of each request while it serves it: spans, the log line, metrics, ids."""
+"""What a running proxy reports of each request: spans, the log line, metrics, ids."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        told = ExportTraceServiceRequest.FromString(body)
-        self.server.spans += [s for r in told.resource_spans for scope in r.scope_spans for s in scope.spans]  # type: ignore[attr-defined]
+        shown = ExportTraceServiceRequest.FromString(body)
+        self.server.spans += [s for r in shown.resource_spans for scope in r.scope_spans for s in scope.spans]  # type: ignore[attr-defined]
         self.send_response(200)
         self.end_headers()
 
@@ -82,10 +82,10 @@ async def test_an_exchange_is_one_span_with_its_parts_and_the_upstream_continues
     sent = upstream.requests[0]
     assert sent.all(b"traceparent") == [f"00-{TRACE}-{found['upstream'].span_id.hex()}-01".encode()]
     assert sent.all(b"tracestate") == [b"vendor=1"]
-    told = {a.key: a.value.string_value or a.value.int_value for a in whole.attributes}
-    assert told["trimtab.outcome"] == "shaped"
-    assert told["gen_ai.provider.name"] == "test"
-    assert told["trimtab.edits.cleared"] > 0
+    shown = {a.key: a.value.string_value or a.value.int_value for a in whole.attributes}
+    assert shown["trimtab.outcome"] == "shaped"
+    assert shown["gen_ai.provider.name"] == "test"
+    assert shown["trimtab.edits.cleared"] > 0
 
 
 async def test_no_word_of_the_conversation_is_in_a_span(collector: ThreadingHTTPServer) -> None:
@@ -187,7 +187,7 @@ async def test_a_summary_model_that_fails_leaves_a_note_and_a_count() -> None:
     assert sample(metrics, 'trimtab_summarizer_calls_total{outcome="failed"}') == 1
 
 
-async def test_a_summary_begun_ahead_of_need_is_told_and_nobody_waits_for_it() -> None:
+async def test_a_summary_begun_ahead_of_need_is_reported_and_no_request_waits_for_it() -> None:
     async with ScriptedUpstream(writing_as_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
         answer = await post(proxy.url, {"model": "m", "messages": chat(11)})
         for _ in range(100):
@@ -273,7 +273,7 @@ async def test_other_methods_on_the_chat_path_are_the_upstreams_to_judge(method:
     assert upstream.requests[0].method == method
 
 
-async def test_a_stream_has_an_id_and_its_line_says_it_was_one() -> None:
+async def test_a_stream_has_an_id_and_is_logged_as_one() -> None:
     async with ScriptedUpstream(sse_reply(b'{"choices":[]}')) as upstream, running(upstream.base_url) as proxy:
         answer = await post(proxy.url, {"model": "m", "stream": True, "messages": chat(0)}, x_request_id="s-1")
         (line,) = lines(proxy, "exchange")

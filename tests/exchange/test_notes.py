@@ -18,7 +18,7 @@ from trimtab.telemetry import Edited, Prices, Tokens, Usage
 ENDED = 0.0  # when an exchange ended, where it does not matter
 
 
-def test_an_exchange_nothing_is_known_of_has_failed_and_called_no_one() -> None:
+def test_an_exchange_of_which_nothing_is_known_has_failed_and_called_no_upstream() -> None:
     record = Notes("r", "chat").record(ENDED)
     assert (record.request_id, record.path, record.outcome, record.status) == ("r", "chat", "failed", 0)
     assert (record.upstream_status, record.tokens, record.edits, record.usage) == (None, Tokens(), (), None)

@@ -41,7 +41,7 @@ def test_shaping_of_the_file_and_of_the_profile_both_hold() -> None:
     assert (cut.target, cut.max_message_chars, cut.truncate) == (0.4, 500, "always")
 
 
-def test_with_a_summary_model_the_policy_knows_its_sizes_and_without_none_is_wanted() -> None:
+def test_only_with_a_summary_model_a_policy_wants_summaries_and_knows_their_sizes() -> None:
     policy = POLICIES.choose("", "", False, True).policy
     assert (policy.compaction, policy.summary_tokens, policy.precompact_share) == (True, 900, 0.6)
     assert policy.strict_roles
@@ -54,7 +54,7 @@ def test_with_a_summary_model_the_policy_knows_its_sizes_and_without_none_is_wan
     ("profile", "hint", "named"),
     [("nope", "", ["analysis", "own", "planner_input", "replan"]), ("", "nope", ["react_iteration", "general"])],
 )
-def test_a_name_that_is_none_is_answered_with_those_there_are(profile: str, hint: str, named: list[str]) -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones(profile: str, hint: str, named: list[str]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         POLICIES.choose(profile, hint, False, False)
     assert all(name in refused.value.message for name in named)
@@ -139,7 +139,7 @@ def test_a_profile_changes_only_the_keys_it_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shaping", "said"),
+    ("shaping", "named_in"),
     [
         ({"tarrget": 0.5}, "tarrget"),
         ({"target": "half"}, r"target"),
@@ -148,8 +148,8 @@ def test_a_profile_changes_only_the_keys_it_names() -> None:
         ({"clear_batch": 0}, r"clear_batch"),
     ],
 )
-def test_a_wrong_key_or_value_is_refused_with_its_place(shaping: dict[str, Any], said: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=said):
+def test_a_wrong_key_or_value_is_refused_with_its_place(shaping: dict[str, Any], named_in: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=named_in):
         ProfileSettings(shaping=shaping).shaped(BASE)
 
 

@@ -39,17 +39,17 @@ async def test_speech_is_not() -> None:
     assert down.writes == [EVENT] * 8
 
 
-async def test_after_the_stop_nothing_more_is_said() -> None:
+async def test_after_the_stop_there_are_no_comments() -> None:
     down = await begun()
     pulse = Pulse(down, 0.02)
     await asyncio.sleep(0.05)
     await pulse.stop()
-    said = list(down.writes)
+    written = list(down.writes)
     await asyncio.sleep(0.1)
-    assert down.writes == said
+    assert down.writes == written
 
 
-async def test_nothing_is_said_where_it_is_switched_off() -> None:
+async def test_there_are_no_comments_where_they_are_switched_off() -> None:
     down = await begun()
     pulse = Pulse(down, 0)
     await asyncio.sleep(0.05)
@@ -77,7 +77,7 @@ async def test_a_byte_order_mark_counts_only_at_the_very_beginning(spoken: bool,
     down = await begun()
     pulse = Pulse(down, 0)
     if spoken:
-        await pulse.say(b": trimtab {}\n\n")
+        await pulse.comment(b": trimtab {}\n\n")
     await pulse.write(b"\xef\xbb\xbf" + EVENT)
     await pulse.write(b"\xef\xbb\xbf")
     await pulse.stop()

@@ -121,7 +121,7 @@ async def test_a_compressed_streams_usage_is_read_beside_the_path() -> None:
     assert result.usage == Usage(40, 2)
 
 
-async def test_only_a_stream_that_was_shaped_is_told_so() -> None:
+async def test_only_a_stream_that_was_shaped_has_a_comment() -> None:
     plain, _ = await relayed(sse_reply(EVENT), shaping(chat(1)))
     shaped, _ = await relayed(sse_reply(EVENT), shaping(agent_run(30)))
     assert plain.body == events(EVENT, b"[DONE]")
@@ -143,12 +143,12 @@ async def test_a_usage_only_we_asked_for_is_read_and_taken_out(split: int) -> No
 MANAGED = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
 
 
-@pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"identity")]], ids=["plain", "said to be plain"])
+@pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"identity")]], ids=["plain", "labelled as plain"])
 async def test_edits_the_client_asked_about_stand_in_the_answer(headers: Headers) -> None:
     down, _ = await relayed(json_reply(ANSWER, headers=headers), shaping(chat(1), **MANAGED), applied_edits=True)
-    told = msgspec.json.decode(down.body)
-    assert told.pop("context_management") == {"applied_edits": []}
-    assert told == ANSWER
+    shown = msgspec.json.decode(down.body)
+    assert shown.pop("context_management") == {"applied_edits": []}
+    assert shown == ANSWER
     assert down.header(b"content-length") == str(len(down.body)).encode()
 
 
@@ -171,13 +171,13 @@ async def test_they_are_put_before_the_last_brace_and_nowhere_else(body: bytes, 
 async def test_in_a_stream_they_come_last_once_in_a_chunk_like_the_others(done: bool) -> None:
     down, _ = await relayed(sse_reply(EVENT, USAGE, done=done), shaping(chat(1), **MANAGED), applied_edits=True)
     datas = [part.removeprefix(b"data: ") for part in down.body.strip().split(b"\n\n")]
-    told: Any = msgspec.json.decode(datas[2])
+    shown: Any = msgspec.json.decode(datas[2])
     assert datas[:2] == [EVENT, USAGE]
     assert datas[3:] == ([b"[DONE]"] if done else [])
-    assert told == {"id": "c", "choices": [], "context_management": {"applied_edits": []}}
+    assert shown == {"id": "c", "choices": [], "context_management": {"applied_edits": []}}
 
 
-@pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"Identity")]], ids=["plain", "said to be plain"])
+@pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"Identity")]], ids=["plain", "labelled as plain"])
 async def test_a_stream_that_breaks_off_ends_in_an_error_event(headers: Headers) -> None:
     down, result = await relayed(sse_reply(EVENT, CLOSE, headers=headers), shaping(chat(1)))
     head, _, last = down.body.strip().rpartition(b"data: ")
@@ -196,14 +196,14 @@ async def test_an_error_in_the_middle_of_a_stream_passes_and_is_counted(event: b
 
 
 @pytest.mark.parametrize(
-    "said",
+    "event",
     [
         b'{"choices":[{"index":0,"delta":{"content":"the field \\"error\\" was set, response.failed"}}]}',
         b'{"choices":[{"index":0,"delta":{"content":"a"}}],"error":null}',
         b'{"choices":[{"index":0,"delta":{"content":"a"}}],"error":{}}',
     ],
 )
-async def test_an_event_that_only_speaks_of_an_error_is_none(said: bytes) -> None:
-    down, result = await relayed(sse_reply(said))
-    assert down.body == events(said, b"[DONE]")
+async def test_an_event_that_only_mentions_an_error_is_not_one(event: bytes) -> None:
+    down, result = await relayed(sse_reply(event))
+    assert down.body == events(event, b"[DONE]")
     assert result.failure is None

@@ -1,4 +1,4 @@
-"""What the client is told: headers, the comment in a stream, `applied_edits`."""
+"""What the client sees: headers, the comment in a stream, `applied_edits`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_clearing_a_call_with_its_result_is_one_act() -> None:
     assert edited(planned()) == ()
 
 
-def test_tokens_taken_out_are_told_in_the_upstreams_own() -> None:
+def test_removed_tokens_are_the_upstreams_own() -> None:
     assert edited(planned(CLEARED, factor=1.5)) == (Edited("cleared", 1, 360),)
 
 
@@ -50,45 +50,45 @@ def header(made: Shaping, gathered: Gathered = NO_SUMMARY) -> dict[str, str]:
 
 
 def test_headers_of_a_request_that_was_left_alone() -> None:
-    told = header(shaping(chat(1)))
-    original, sent = (int(part.split("=")[1]) for part in told["x-trimtab-tokens"].split(", ")[:2])
+    shown = header(shaping(chat(1)))
+    original, sent = (int(part.split("=")[1]) for part in shown["x-trimtab-tokens"].split(", ")[:2])
     assert original == sent > 500
-    assert told["x-trimtab-tokens"].endswith("budget=7168")
-    assert told["x-trimtab-edits"] == "truncated=0, cleared=0, summarized=0, dropped=0, squeezed=0"
-    assert told["x-trimtab-limit-source"] == "configured"
-    assert set(told) == {"x-trimtab-tokens", "x-trimtab-edits", "x-trimtab-limit-source"}
+    assert shown["x-trimtab-tokens"].endswith("budget=7168")
+    assert shown["x-trimtab-edits"] == "truncated=0, cleared=0, summarized=0, dropped=0, squeezed=0"
+    assert shown["x-trimtab-limit-source"] == "configured"
+    assert set(shown) == {"x-trimtab-tokens", "x-trimtab-edits", "x-trimtab-limit-source"}
 
 
 def test_headers_of_one_that_was_shaped_and_summarized() -> None:
-    told = header(planned(CLEARED, DROPPED), Gathered("a summary", "miss", 900, 80))
-    assert told["x-trimtab-tokens"] == "original=1000, sent=400, budget=7168"
-    assert told["x-trimtab-edits"] == "truncated=0, cleared=1, summarized=0, dropped=1, squeezed=0"
-    assert told["x-trimtab-summary"] == "miss"
-    assert told["x-trimtab-compaction-tokens"] == "in=900, out=80"
-    assert "x-trimtab-summary-messages" not in told
+    shown = header(planned(CLEARED, DROPPED), Gathered("a summary", "miss", 900, 80))
+    assert shown["x-trimtab-tokens"] == "original=1000, sent=400, budget=7168"
+    assert shown["x-trimtab-edits"] == "truncated=0, cleared=1, summarized=0, dropped=1, squeezed=0"
+    assert shown["x-trimtab-summary"] == "miss"
+    assert shown["x-trimtab-compaction-tokens"] == "in=900, out=80"
+    assert "x-trimtab-summary-messages" not in shown
 
 
-def test_a_client_is_told_how_many_earlier_messages_a_summary_stands_for() -> None:
+def test_a_client_sees_how_many_earlier_messages_a_summary_stands_for() -> None:
     made, gathered = planned(SUMMARIZED), Gathered("a summary", "hit", messages=1)
     assert header(made, gathered)["x-trimtab-summary-messages"] == "1"
     comment = Report(made, edited(made), gathered).comment()
     assert msgspec.json.decode(comment.removeprefix(b": trimtab "))["summary_messages"] == 1
     applied = msgspec.json.decode(Report(made, edited(made), gathered).applied_edits())["applied_edits"]
-    told = {"messages": 1, "removed_input_tokens": 100, "summary": "hit", "summary_messages": 1}
-    assert applied == [{"type": "trimtab_summarized", **told}]
+    shown = {"messages": 1, "removed_input_tokens": 100, "summary": "hit", "summary_messages": 1}
+    assert applied == [{"type": "trimtab_summarized", **shown}]
 
 
-@pytest.mark.parametrize(("gathered", "said"), [(NO_SUMMARY, None), (Gathered("text", "hit"), "hit")])
-def test_the_comment_in_a_stream_is_one_line_of_numbers(gathered: Gathered, said: str | None) -> None:
+@pytest.mark.parametrize(("gathered", "summary"), [(NO_SUMMARY, None), (Gathered("text", "hit"), "hit")])
+def test_the_comment_in_a_stream_is_one_line_of_numbers(gathered: Gathered, summary: str | None) -> None:
     made = planned(CLEARED)
     comment = Report(made, edited(made), gathered).comment()
     assert comment.startswith(b": trimtab {")
     assert comment.endswith(b"}\n\n")
     assert comment.count(b"\n") == 2
-    told = msgspec.json.decode(comment.removeprefix(b": trimtab "))
-    assert told["tokens"] == {"original": 1_000, "sent": 400, "budget": 7_168}
-    assert told["edits"] == {"cleared": 1}
-    assert told.get("summary") == said
+    shown = msgspec.json.decode(comment.removeprefix(b": trimtab "))
+    assert shown["tokens"] == {"original": 1_000, "sent": 400, "budget": 7_168}
+    assert shown["edits"] == {"cleared": 1}
+    assert shown.get("summary") == summary
     assert b"text" not in comment
 
 

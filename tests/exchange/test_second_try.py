@@ -70,7 +70,7 @@ def test_nothing_smaller_can_be_made_of_a_question_alone() -> None:
 
 
 OUTPUT: list[tuple[dict[str, Any], dict[str, Any], int | None]] = [
-    # what was asked for, what the upstream said → what is asked for then (None: history has to go)
+    # what was asked for, what the upstream reported → what is asked for then (None: history has to go)
     ({"max_tokens": 6_000}, {"limit": 8_192, "input_tokens": 3_000}, int((8_192 - 3_000) * 0.98)),
     ({"max_completion_tokens": 6_000}, {"limit": 8_192, "input_tokens": 3_000}, int((8_192 - 3_000) * 0.98)),
     ({"max_tokens": 6_000}, {"limit": 8_192, "input_tokens": 5_000}, None),
@@ -82,12 +82,12 @@ OUTPUT: list[tuple[dict[str, Any], dict[str, Any], int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "said", "room"), OUTPUT)
+@pytest.mark.parametrize(("fields", "reported", "room"), OUTPUT)
 def test_where_the_output_is_what_does_not_fit_no_history_goes(
-    fields: dict[str, int], said: dict[str, Any], room: int | None
+    fields: dict[str, int], reported: dict[str, Any], room: int | None
 ) -> None:
     made = shaping(agent_run(4), limit=Limit(context_size=16_384, max_output_tokens=8_192), **fields)
-    tried = again(made, Overflow("", **said), limited(8_192))
+    tried = again(made, Overflow("", **reported), limited(8_192))
     if room is None:
         assert tried is None or tried.plan is not made.plan
     else:
@@ -99,7 +99,7 @@ def test_where_the_output_is_what_does_not_fit_no_history_goes(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reported",
     [
         {},
         {"limit": 4_096},
@@ -110,10 +110,10 @@ def test_where_the_output_is_what_does_not_fit_no_history_goes(
         {"limit": 10**7, "actual": 10**8, "actual_kind": "input", "input_tokens": 10**8},
     ],
 )
-def test_whatever_is_said_the_try_is_smaller_or_there_is_none(said: dict[str, Any]) -> None:
+def test_with_any_numbers_the_try_is_smaller_or_there_is_none(reported: dict[str, Any]) -> None:
     made = shaping(RUN)
-    limit = limited(min(8_192, said.get("limit", 8_192)))
-    tried = again(made, Overflow("", **said), limit)
+    limit = limited(min(8_192, reported.get("limit", 8_192)))
+    tried = again(made, Overflow("", **reported), limit)
     assert tried is None or tried.plan.sent < made.plan.sent
 
 

@@ -41,7 +41,7 @@ def decided(messages: list[Any], **given: Any) -> Shaping:
     return shaping(messages, policy=POLICY, **given)
 
 
-async def test_a_plan_that_wants_none_asks_no_one() -> None:
+async def test_a_plan_that_wants_no_summary_calls_no_model() -> None:
     model = Keeper()
     made = compaction(model)
     assert await made.gather(decided(SHORT), b"k") is NO_SUMMARY
@@ -133,7 +133,7 @@ async def test_a_model_that_fails_leaves_the_note_in_the_gap(_: str, model: Comp
     assert [m["content"] for m in sent].count(NOTE) == 1
 
 
-async def test_nobody_waits_longer_than_is_configured_and_the_next_finds_it() -> None:
+async def test_no_request_waits_longer_than_is_configured_and_the_next_finds_it() -> None:
     model = Keeper(held=True)
     made = compaction(model, summary_wait_s=0.05)
     waited = await made.gather(decided(LONG), b"k")
@@ -143,7 +143,7 @@ async def test_nobody_waits_longer_than_is_configured_and_the_next_finds_it() ->
     assert (await made.gather(decided(LONG), b"k")).result == "hit"
 
 
-async def test_a_shorter_summary_says_that_more_was_taken_out() -> None:
+async def test_a_shorter_summary_ends_in_the_note() -> None:
     """The first segments are summarized; then the model is gone."""
 
     class Dying(Keeper):
@@ -305,7 +305,7 @@ ANSWERS: list[tuple[dict[str, Any], Completion]] = [
 
 
 @pytest.mark.parametrize(("answer", "read"), ANSWERS)
-async def test_whatever_a_completion_says_is_read(answer: dict[str, Any], read: Completion) -> None:
+async def test_a_completion_of_any_shape_is_read(answer: dict[str, Any], read: Completion) -> None:
     async with calling(json_reply(answer)) as (calls, _, _server):
         assert await complete(calls, ASKED) == read
 
@@ -328,7 +328,7 @@ NONE: list[tuple[str, Script, type[UpstreamError]]] = [
 
 
 @pytest.mark.parametrize(("_", "script", "error"), NONE, ids=[row[0] for row in NONE])
-async def test_what_is_no_completion_is_an_error_of_the_upstreams(
+async def test_anything_but_a_completion_is_an_error_of_the_upstream(
     _: str, script: Script, error: type[UpstreamError]
 ) -> None:
     async with calling(script) as (calls, _upstream, _server):

@@ -1,4 +1,4 @@
-"""What is no call of the API: health, metrics, and those who took a wrong turn."""
+"""What litestar serves: health, metrics, the plan endpoint, the OpenAPI document, and wrong turns."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ async def test_metrics_are_in_the_format_the_scraper_asks_for() -> None:
         ("GET", "/%761/models", 404),
     ],
 )
-async def test_a_wrong_turn_is_told_where_the_api_is(method: str, path: str, status: int) -> None:
+async def test_a_wrong_turn_is_answered_with_where_the_api_is(method: str, path: str, status: int) -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url) as proxy:
         url = URL(proxy.url + path, encoded=True)
         async with aiohttp.ClientSession() as session, session.request(method, url) as answer:
-            told = msgspec.json.decode(await answer.read())
+            error = msgspec.json.decode(await answer.read())
             assert answer.status == status
             assert answer.headers["content-type"].startswith("application/json")
-    assert "http://HOST:PORT/v1" in told["error"]["message"]
-    assert set(told["error"]) >= {"message", "type", "param", "code"}
+    assert "http://HOST:PORT/v1" in error["error"]["message"]
+    assert set(error["error"]) >= {"message", "type", "param", "code"}
     assert upstream.requests == []
 
 

@@ -79,7 +79,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]], dict[str, str], type[Exception]]]
 
 
 @pytest.mark.parametrize(("_", "messages", "headers", "error"), REFUSED, ids=[row[0] for row in REFUSED])
-async def test_what_is_no_whole_body_is_refused(
+async def test_a_body_that_is_not_whole_is_refused(
     _: str, messages: list[Any], headers: dict[str, str], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -93,16 +93,16 @@ async def test_a_body_that_stops_coming_is_given_up(whole: bool) -> None:
     async def taken() -> list[bytes]:
         return [await given.read()] if whole else [chunk async for chunk in given.chunks()]
 
-    given.look(0.0)  # nobody waits for it yet
-    given.look(9.0)
+    given.check_pause(0.0)  # nobody waits for it yet
+    given.check_pause(9.0)
     taking = asyncio.ensure_future(taken())
     await asyncio.sleep(0)
     for now in (10.0, 14.9):
-        given.look(now)
+        given.check_pause(now)
         await asyncio.sleep(0)
         assert not taking.done()
     for now in (15.1, 15.2):
-        given.look(now)
+        given.check_pause(now)
     with pytest.raises(UploadTimeout, match="for 5 seconds"):
         await taking
     assert not taking.cancelled()
@@ -143,11 +143,11 @@ async def test_bodies_beyond_what_is_held_at_once_come_again_later() -> None:
 # -- an answer ---------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_said_in_the_servers_messages() -> None:
-    said: list[dict[str, Any]] = []
+async def test_an_answer_is_sent_in_the_servers_messages() -> None:
+    sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
-        said.append(message)
+        sent.append(message)
 
     read = body(came(b""))
     await read.read()
@@ -157,7 +157,7 @@ async def test_an_answer_is_said_in_the_servers_messages() -> None:
     assert response.started
     await response.write(b"x")
     await response.end()
-    assert said == [
+    assert sent == [
         {"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]},
         {"type": "http.response.body", "body": b"x", "more_body": True},
         {"type": "http.response.body", "body": b"", "more_body": False},

@@ -23,9 +23,9 @@ from trimtab.store.redis import RedisStore
 
 pytestmark = pytest.mark.anyio
 
-ALONE = "no Redis is configured: summaries and learned limits stay in this process"
-SHARED = "Redis answers: summaries and learned limits are shared"
-AWAY = "Redis does not answer: an in-process store stands in until it does"
+ALONE = "No Redis is configured: summaries and lessons stay in this process."
+SHARED = "Redis answers: summaries and lessons are shared."
+AWAY = "Redis does not answer: summaries and lessons stay in this process until it does."
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,11 @@ def parts(toml: str = "", **more: Any) -> Parts:
     return Parts(parse(toml, {}), log=StringIO(), **more)
 
 
-async def test_it_says_what_is_shared(redis: str) -> None:
+async def test_it_reports_what_is_shared(redis: str) -> None:
     nobody = f'[redis]\nurl = "redis://127.0.0.1:{closed_port()}/0"\n'
-    for toml, said in (("", ALONE), (redis, SHARED), (nobody, AWAY)):
+    for toml, reported in (("", ALONE), (redis, SHARED), (nobody, AWAY)):
         made = parts(toml)
-        assert await made.start() == said
+        assert await made.start() == reported
         await made.aclose()
 
 
@@ -82,7 +82,7 @@ async def test_without_a_summary_model_there_is_no_summarizer() -> None:
 
 
 async def test_prompts_of_ones_own_that_are_not_there_are_not_silently_replaced(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no directory"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         parts(f'[compaction]\nprompts = "{tmp_path}/nope"\n')
     made = parts(f'[compaction]\nprompts = "{tmp_path}"\n')
     assert made.summarizer is not None

@@ -1,4 +1,4 @@
-"""`trimtab serve` as a process: what it says when it starts, when it cannot, and how it stops."""
+"""`trimtab serve` as a process: what it writes when it starts, when it cannot, and how it stops."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ async def status(served: Served, path: str) -> int:
         return answer.status
 
 
-async def test_it_says_where_it_listens_and_what_is_shared() -> None:
+async def test_it_writes_where_it_listens_and_what_is_shared() -> None:
     async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, serving(upstream.base_url) as served:
         assert (await post(served.url, BODY)).status == 200
-        said = (served.folder / "errors").read_text().splitlines()
+        written = (served.folder / "errors").read_text().splitlines()
         served.kill(signal.SIGTERM)
         await served.ended(10)
         lines = served.records()
-    assert re.fullmatch(rf"trimtab listens on {served.base_url}  \(health: .*/healthz/ready, metrics: .*\)", said[0])
-    assert said[1].startswith("no Redis is configured")
-    assert len(said) == 2
+    assert re.fullmatch(rf"trimtab listens on {served.base_url}  \(health: .*/healthz/ready, metrics: .*\)", written[0])
+    assert written[1].startswith("No Redis is configured")
+    assert len(written) == 2
     assert [(line["outcome"], line["level"]) for line in lines] == [("passed", "info")]
 
 
@@ -47,7 +47,7 @@ async def test_it_says_where_it_listens_and_what_is_shared() -> None:
     ("host", "url"),
     [("127.0.0.1", "http://127.0.0.1:80"), ("localhost", "http://localhost:80"), ("::1", "http://[::1]:80")],
 )
-def test_the_url_it_says_is_one(host: str, url: str) -> None:
+def test_the_url_of_an_address_is_valid(host: str, url: str) -> None:
     assert address(host, 80) == url
 
 
@@ -77,19 +77,19 @@ def test_keys_are_not_lent_to_the_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("toml", "said"),
+    ("toml", "written"),
     [
         ("[sever]\n", "Nearest: server"),
         ("[compaction]\nprompts = 5\n", "$.compaction.prompts"),
         ("[server]\nport = '${NOT_SET}'\n", "NOT_SET"),
     ],
 )
-def test_a_wrong_configuration_is_one_sentence_with_its_file_and_place(tmp_path: Path, toml: str, said: str) -> None:
+def test_a_wrong_configuration_is_one_sentence_with_its_file_and_place(tmp_path: Path, toml: str, written: str) -> None:
     config = tmp_path / "trimtab.toml"
     config.write_text(toml)
     done = shell("serve", "--config", str(config))
     assert done.returncode == 2
-    assert said in done.stderr
+    assert written in done.stderr
     assert str(config) in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -34,7 +34,7 @@ class Upload:
     def __init__(self, complete: bool) -> None:
         self.complete, self.looks = complete, 0
 
-    def look(self, now: float) -> None:
+    def check_pause(self, now: float) -> None:
         self.looks += 1
 
 

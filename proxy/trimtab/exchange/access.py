@@ -1,7 +1,7 @@
 """Who may use the proxy: clients that send one of the configured keys, where keys are configured.
 
 Only digests are configured and compared, so the file holds nothing that opens the door. The credential a client sends
-is also what tells one tenant from another.
+also identifies its tenant.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Services(msgspec.Struct, frozen=True):
 
 
 class ChatExchange:
-    """One request of a client, and everything known of it while it goes on."""
+    """One request of a client, and everything that is known of it so far."""
 
     _reading: Reading
     _upstream: UpstreamSettings
@@ -64,7 +64,7 @@ class ChatExchange:
         self._begun = False  # the client has bytes of a stream
 
     async def run(self, body: Body, downstream: Downstream) -> None:
-        """Answer the request. Raises TrimtabError for what the client is to be told."""
+        """Answer the request. Raises the TrimtabError that the client gets."""
         self._down = downstream
         with self._notes.waiting():
             raw = await body.read()
@@ -109,7 +109,8 @@ class ChatExchange:
         self._notes.model, self._notes.upstream = model, self._upstream.name
 
     async def _decide(self) -> bool:
-        """Plan the request; False after a bug of ours. Raises InvalidRequest for what its headers or fields ask."""
+        """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
+        `context_management` that cannot be read."""
         try:
             self._shaping = await self._planned()
         except TrimtabError:
@@ -216,7 +217,7 @@ class ChatExchange:
 
     async def _answer(self, verdict: Verdict) -> Overflow | None:
         """Relay an answer and learn from it; or return the overflow it was, of which the client has nothing yet.
-        Raises UpstreamError where the client has the headers of a stream and this is none."""
+        Raises UpstreamError where the client has the headers of a stream already and this is not one."""
         if verdict.overflow is not None:
             self._notes.overflow = True
             await verdict.answer.aclose()

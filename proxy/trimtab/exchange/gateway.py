@@ -1,7 +1,7 @@
 """The one door to every exchange: access, the kind of request, the border of errors, and the record at the end.
 
-Whatever goes wrong becomes one error of the tree for the client here, and every request ends in `observe`, also one
-that failed, was refused or was abandoned. What is done for a chat completion is in `chat`, for any other path in
+Everything that goes wrong becomes one error of the tree for the client here, and every request ends in `observe`, also
+one that failed, was refused or was abandoned. What is done for a chat completion is in `chat`, for any other path in
 `passthrough`.
 """
 
@@ -46,7 +46,7 @@ class Gateway:
             if STOPPING in cancelled.args:
                 await self._fail(self._error_for(Overloaded(_STOPPING), notes), downstream, notes)
             raise
-        except Exception as failure:  # noqa: BLE001  the border: whatever is wrong with us, the client gets an answer
+        except Exception as failure:  # noqa: BLE001  the border: after any bug of ours the client gets an answer
             await self._fail(self._error_for(failure, notes), downstream, notes)
         finally:
             self._telemetry.metrics.ended()
@@ -80,8 +80,8 @@ class Gateway:
             self._telemetry.observe(notes.record(notes.clock()), notes.span)
 
     async def turn_away(self, incoming: Incoming, downstream: Downstream, *, draining: bool) -> None:
-        """Answer a request there is no room for."""
-        why = _STOPPING if draining else "As many requests are in flight as this proxy takes (max_in_flight)."
+        """Answer a request that cannot be taken now: too many are in flight, or the server is `draining`."""
+        why = _STOPPING if draining else "Too many requests are in flight at this proxy (max_in_flight)."
         notes = Notes(incoming.request_id, "passthrough")
         await self._fail(self._error_for(Overloaded(f"{why} Try again in a second."), notes), downstream, notes)
         self._telemetry.observe(notes.record(notes.clock()))

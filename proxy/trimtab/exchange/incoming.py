@@ -1,4 +1,4 @@
-"""Both ends of an exchange on the client's side, as plain values: what came in, and where the answer goes.
+"""Both ends of an exchange on the client's side, as plain values: the request, and where its answer goes.
 
 The server makes them from ASGI; tests make them from anything.
 """
@@ -33,7 +33,7 @@ def plain_path(path: str) -> str:
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """A client's request. `path` is escaped as it came, `endpoint` is its plain spelling; header names are in lower
+    """A client's request. `path` is escaped as received, `endpoint` is its plain spelling; header names are in lower
     case, `fields` has the first value of each."""
 
     method: str

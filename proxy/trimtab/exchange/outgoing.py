@@ -1,4 +1,4 @@
-"""The body that goes upstream. A request that needs no change is sent as the very bytes received."""
+"""The body that goes upstream. A request that needs no change is sent exactly as received."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ PROFILES: dict[str, ProfileSettings] = {
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A policy and where it came from; `budget` is the profile's cap in tokens."""
+    """A policy and what it was made from; `budget` is the profile's cap in tokens."""
 
     policy: Policy
     hint: Hint

@@ -133,9 +133,9 @@ class _Relay:
         edits = (self._owes_edits or options.include_usage) and not encoded
         try:
             if options.report is not None and options.report.edits and not encoded:
-                await pulse.say(options.report.comment())
+                await pulse.comment(options.report.comment())
             elif self._verdict.silent and not encoded and options.keepalive_s:
-                await pulse.say(KEEP_ALIVE)
+                await pulse.comment(KEEP_ALIVE)
             await (self._edited(pulse) if edits else self._untouched(pulse))
         except UpstreamError as error:
             self._failure, self._error_code = "upstream_error", error.code or ""

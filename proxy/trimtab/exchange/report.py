@@ -1,5 +1,6 @@
-"""What the client is told about what was done: response headers, the SSE comment, `applied_edits`, and the answer of
-`/v1/context/plan`. Numbers and fixed words only.
+"""What was done with a request, as its client sees it: response headers, one SSE comment, and `applied_edits`.
+
+Numbers and fixed words only; no text of the conversation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ASGI on one side, the exchange's plain values on the other: the request, its body, and the answer to it."""
+"""ASGI on one side, the plain values of the exchange on the other: the request, its body, and the answer to it.
+
+The body is bounded while it is read, and counted as held (`load`) until it is released.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ UPLOAD_PAUSE_S = 60.0
 
 
 class RequestBody:
-    """The body of an ASGI request, read whole (decoded and bounded) or as it comes. `complete`: its end has come.
+    """The body of an ASGI request, read whole (decoded and bounded) or as it arrives.
 
-    Nothing is waited for longer than `pause_s` seconds, as long as somebody calls `look` now and then.
+    `complete`: all of it has arrived. No wait is longer than `pause_s` seconds while `check_pause` is called now and
+    then. `max_bytes` bounds the body, also after it is decoded.
     """
 
     def __init__(
@@ -35,13 +39,13 @@ class RequestBody:
         self._left = parse_content_length(length)
         self.held = 0
         self.complete = False
-        self._waiting: asyncio.Task[Any] | None = None  # for the client's next message,
-        self._since: float | None = None  # and since when, as far as `look` has seen
+        self._waiting: asyncio.Task[Any] | None = None  # for the client's next message
+        self._since: float | None = None  # and since when, as far as `check_pause` has seen
         self._given_up = False
 
     async def read(self) -> bytes:
-        """Raises BodyTooLarge, Overloaded, ClientGone, UploadTimeout; UnknownEncoding, and InvalidRequest for a broken
-        encoding."""
+        """All of it, content-encoding removed. Raises BodyTooLarge, Overloaded, ClientGone and UploadTimeout;
+        UnknownEncoding, and InvalidRequest for a body that cannot be decoded."""
         if self._left is not None and self._left > self._max:
             raise self._too_large()
         parts: list[bytes] = []
@@ -53,13 +57,13 @@ class RequestBody:
         return self._decoded(raw) if self._encoding not in ("", "identity") else raw
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """As they come."""
+        """The bytes as they arrive, untouched. Raises ClientGone and UploadTimeout."""
         while not self.complete:
             if chunk := await self._next():
                 yield chunk
 
-    def look(self, now: float) -> None:
-        """Give up waiting, if nothing has come for too long. `now` is in seconds, of any clock."""
+    def check_pause(self, now: float) -> None:
+        """Stop waiting when nothing has arrived for too long. `now` is in seconds, of any clock."""
         if self._waiting is None or self._given_up:
             return
         if self._since is None:
@@ -69,8 +73,8 @@ class RequestBody:
             self._waiting.cancel()
 
     async def _next(self) -> bytes:
-        """The next bytes. Where a length was announced it tells which are the last: the server would only say so with
-        an empty message more, and each costs a change of threads."""
+        """The next bytes. A Content-Length tells which are the last; without it, that takes one more message, which is
+        empty and costs a change of threads."""
         self._waiting = task = asyncio.current_task()
         self._since = None
         try:
@@ -90,10 +94,12 @@ class RequestBody:
         return chunk
 
     def _paused(self) -> UploadTimeout:
-        return UploadTimeout(f"Nothing came of the request body for {self._pause_s:g} seconds. Send it again.")
+        return UploadTimeout(
+            f"The request body stopped for {self._pause_s:g} seconds before it was complete. Send it again."
+        )
 
     def release(self) -> None:
-        """The body is no longer held."""
+        """Count the body as no longer held."""
         self._load.release(self.held)
         self.held = 0
 
@@ -106,8 +112,7 @@ class RequestBody:
     def _decoded(self, raw: bytes) -> bytes:
         body = decode_body(raw, self._encoding, self._max)
         if body is None:
-            known = "Send it with content-encoding gzip, deflate, br or none."
-            raise UnknownEncoding(f"The content-encoding of the request body is not known here. {known}")
+            raise UnknownEncoding("Unknown Content-Encoding of the request body. Use gzip, deflate, br or none.")
         self._hold(max(0, len(body) - len(raw)))
         return body
 
@@ -118,35 +123,39 @@ class RequestBody:
 
 
 class Response:
-    """The client's side of an answer. One given before the whole body was read says that the connection ends with it:
-    the server closes it then, and the client's next request would run into that."""
+    """The client's side of an answer, a `Downstream`. An answer that begins before the whole body was read closes the
+    connection and states it: the server closes it then, and the client's next request would fail on it."""
 
     def __init__(self, send: Send, body: RequestBody) -> None:
         self._send, self._body = send, body
         self.started = False
 
     async def start(self, status: int, headers: Headers) -> None:
+        """See `Downstream.start`."""
         self.started = True
         if not self._body.complete:
             headers = [*headers, (b"connection", b"close")]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def send(self, message: Message) -> None:
-        """What another ASGI application sends in its answer."""
+        """Send what another ASGI application answers."""
         if message["type"] == "http.response.start":
             await self.start(message["status"], message["headers"])
         else:
             await self._send(message)
 
     async def write(self, chunk: bytes) -> None:
+        """See `Downstream.write`."""
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self, chunk: bytes = b"") -> None:
+        """See `Downstream.end`."""
         await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
 
 def incoming_of(scope: Message) -> Incoming:
-    """The request as a value. Header names are in lower case in ASGI."""
+    """The request as a value (ASGI gives header names in lower case). It keeps the client's `x-request-id`, or gets a
+    random one."""
     headers = list(scope["headers"])
     fields = first_values(headers)
     path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")

@@ -1,8 +1,8 @@
 """What is in flight: requests, and the bytes of bodies held. Both are bounded.
 
-Memory is given back when nothing is held after much was: bodies are large and short-lived, and glibc keeps the holes
-they leave among smaller things. After 200 requests of a megabyte at once a process stayed at 320 to 410 MB, against
-150 when it is asked to hand them back.
+Memory is given back to the system once nothing is held and much was: bodies are large and short-lived, and glibc keeps
+the holes they leave among smaller objects. After 200 requests of a megabyte at once a process stayed at 320 to 410 MB,
+against 150 with `malloc_trim`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from trimtab.errors import Overloaded
 _libc = ctypes.CDLL(None)
 _trim = getattr(_libc, "malloc_trim", None)  # glibc's; elsewhere nothing is done
 
-WORTHWHILE = 64 << 20  # bytes held at once, before it is worth the milliseconds it takes
+WORTHWHILE = 64 << 20  # bytes held at once; below, giving back is not worth its milliseconds
 
 
 def give_back() -> None:
-    """Hand free memory back to the system. Takes milliseconds, so it is for when nothing else goes on."""
+    """Give free memory back to the system. Takes milliseconds, so it is for idle moments."""
     if _trim is not None:
         _trim(0)
 
 
 class Load:
-    """What is in flight now. `leaving` and `draining` are the two steps of stopping; `emptied` is called when nothing
-    is held after much was."""
+    """What is in flight now, at most `max_requests` and `max_bytes`. `leaving` and `draining` are the two steps of
+    stopping; `emptied` is called once nothing is held and at least `WORTHWHILE` bytes were."""
 
     def __init__(self, max_requests: int, max_bytes: int, emptied: Callable[[], None] = give_back) -> None:
         self._max_requests, self._max_bytes, self._emptied = max_requests, max_bytes, emptied
@@ -56,7 +56,7 @@ class Load:
     def hold(self, size: int) -> None:
         """Count `size` more bytes. Raises Overloaded beyond the bound."""
         if self.bytes + size > self._max_bytes:
-            raise Overloaded("Too much is in flight at this proxy (max_in_flight_mb). Try again in a second.")
+            raise Overloaded("Too many bytes are in flight at this proxy (max_in_flight_mb). Try again in a second.")
         self.bytes += size
         self._most = max(self._most, self.bytes)
 

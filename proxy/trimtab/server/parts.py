@@ -1,4 +1,7 @@
-"""Putting the house together: from the settings to the parts of a running proxy, and their orderly end."""
+"""From the settings to the parts of a running proxy, and their orderly end.
+
+This is the only place that knows every part; each part gets what it needs as an argument.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,16 @@ from trimtab.telemetry import SummaryRun, Telemetry, open_telemetry
 from trimtab.upstream.client import Client
 
 _MB = 1 << 20
-_SUMMARY_GRACE_S = 5.0  # what calls of the summary model get to finish when the server stops
+_SUMMARY_GRACE_S = 5.0  # seconds that calls of the summary model get to finish when the server stops
 
 
 class Parts:
-    """Everything one process holds. Made once; `aclose` when the server stops."""
+    """All parts of one process. Made once; `aclose` when the server stops. Raises ConfigError."""
 
     def __init__(self, settings: Settings, *, log: TextIO | None = None) -> None:
         server = settings.server
         self.settings = settings
-        stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the exchange's record
+        stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the record of the exchange
         named = [name for name in settings.models if not set(name) & set("*?[")]
         self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
         self.client = Client()
@@ -57,7 +60,7 @@ class Parts:
             settings=settings.limits,
             environment=from_environment(os.environ),
             store=self.store if settings.redis else None,
-            notify=self._limits_said,
+            notify=self._limits_changed,
         )
         access = Access(server.client_keys)
         self.calls = Calls(
@@ -74,15 +77,15 @@ class Parts:
         self.watches = Watches()
 
     async def start(self) -> str:
-        """Connect to the store, and say in a sentence what is shared with other replicas."""
+        """Connect to the store. Returns a sentence about what replicas share."""
         if self.settings.redis is None:
-            return "no Redis is configured: summaries and learned limits stay in this process"
+            return "No Redis is configured: summaries and lessons stay in this process."
         if await self.store.ping():
-            return "Redis answers: summaries and learned limits are shared"
-        return "Redis does not answer: an in-process store stands in until it does"
+            return "Redis answers: summaries and lessons are shared."
+        return "Redis does not answer: summaries and lessons stay in this process until it does."
 
     async def aclose(self) -> None:
-        """Finish or give up what goes on beside the requests, then close connections."""
+        """Finish or give up the background work, then close all connections."""
         if self.summarizer is not None:
             await self.summarizer.drain(_SUMMARY_GRACE_S)
         await self.limits.aclose()
@@ -91,7 +94,7 @@ class Parts:
         self.telemetry.close()
 
     def _watch_redis(self, redis: RedisSettings) -> None:
-        """Let each scrape ask whether Redis is there."""
+        """Report at each scrape whether Redis answers."""
         from trimtab.store.redis import RedisStore
 
         store = self.store
@@ -106,7 +109,7 @@ class Parts:
             return None
         own = Path(compaction.prompts) if compaction.prompts else None
         if own is not None and not own.is_dir():
-            raise ConfigError(f"[compaction] prompts: {own} is no directory. Name one, or remove the line.")
+            raise ConfigError(f"[compaction] prompts: {own} is not a directory. Name one, or remove the line.")
         prompts = load_prompts(own)
         return Summarizer(compaction, self.store, partial(complete, self.calls), prompts, self._summary_made)
 
@@ -122,10 +125,10 @@ class Parts:
         )
         self.telemetry.summary_run(run)
 
-    def _limits_said(self, event: Event) -> None:
+    def _limits_changed(self, event: Event) -> None:
         self.telemetry.metrics.limit_event(event.kind)
         if event.kind == "factor_moved":
-            self.telemetry.admit([event.model])  # the upstream has counted for it: it knows the name
+            self.telemetry.admit([event.model])  # the upstream reported a count for it, so the name is real
             factor = self.limits.factor(event.upstream, event.model)
             self.telemetry.metrics.calibrated(event.upstream, event.model, factor)
 

@@ -23,32 +23,32 @@ from trimtab.server.app import create_app
 from trimtab.server.parts import Parts
 from trimtab.settings import Settings, check_exposure
 
-# What a header block may hold, in bytes: long cookies and tracing baggage, as nginx's large buffers take.
+# Bytes of a request's headers: enough for long cookies and tracing baggage, as nginx's large buffers.
 _HEADER_BUFFER = 128 * 1024
 
-# Seconds that connections get to close once no request is in flight. A client that sends half a header would hold
-# them for the 30 it may take for that, and one that does not read its answer for ever.
+# Seconds that connections get to close once no request is in flight. A client that sent half of its headers would hold
+# its connection for 30, and one that does not read its answer forever.
 _CLOSING_S = 5.0
 
 
 def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, shared: None) -> None:
-    """Listen until a signal comes. `ready` is told the URL, and what is shared with other replicas, once the server
-    listens. Raises ConfigError."""
+    """Listen until a signal comes. `ready` is called once the server listens, with its URL and a sentence about what
+    replicas share. Raises ConfigError."""
     check_exposure(settings)
     uvloop.run(_serve(settings, ready))
 
 
 def address(host: str, port: int) -> str:
-    """The URL of what listens there; an IPv6 address stands in brackets (RFC 3986 §3.2.2)."""
+    """The URL of an address; IPv6 goes in brackets (RFC 3986 §3.2.2)."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def claim(host: str, port: int) -> int:
-    """The port to listen on; a free one for port 0. Raises ConfigError when the address cannot be had.
+    """The port to listen on; a free one for port 0. Raises ConfigError when the address cannot be used.
 
-    The server shares its port with any process that asks for sharing (SO_REUSEPORT), so a second proxy on the same
-    port would start and take half of the first one's requests. A socket that does not share finds both out: a port
-    taken by a stranger, and one taken by another proxy.
+    The server shares its port with any process that also sets SO_REUSEPORT, so a second proxy on the same port would
+    start and take half of the first one's requests. A probe without that option finds both: a port that another
+    program uses, and one that another proxy uses.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -61,8 +61,8 @@ def claim(host: str, port: int) -> int:
             return int(probe.getsockname()[1])
     except OSError as error:
         raise ConfigError(
-            f"Cannot listen on {host}:{port} ({error.strerror or error}): another server may run there. Choose another "
-            "with --port, or `port` in [server]."
+            f"Cannot listen on {host}:{port} ({error.strerror or error}): another server may use it. Choose another "
+            "port with --port, or `port` in [server]."
         ) from error
 
 
@@ -99,7 +99,7 @@ async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
 
 
 async def _closed(running: asyncio.Future[None], parts: Parts) -> None:
-    """Wait for the connections to close, but not for those of clients that keep half a request to themselves."""
+    """Wait for the connections to close, but not forever for clients that never finish their requests."""
     await asyncio.wait((running,), timeout=_CLOSING_S)
     if running.done():
         return running.result()
