@@ -1,4 +1,4 @@
-"""The house put together: what is shared with other replicas, and an orderly end."""
+"""The parts put together: what is shared with other replicas, and an orderly end."""
 
 from __future__ import annotations
 

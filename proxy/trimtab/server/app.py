@@ -28,6 +28,7 @@ from trimtab.server.parts import Parts
 from trimtab.wire import problem
 
 _MB = 1 << 20
+_DOCUMENT = "/schema/openapi.json"
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -107,7 +108,7 @@ def create_pages(parts: Parts) -> Litestar:
         body, kind = parts.telemetry.render(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
-    refused = ResponseSpec(ErrorEnvelope, description="Refused; the error says why and what to do.")
+    refused = ResponseSpec(ErrorEnvelope, generate_examples=False, description="Refused, with the reason.")
 
     @post(
         PLAN,
@@ -127,7 +128,11 @@ def create_pages(parts: Parts) -> Litestar:
         on_shutdown=[parts.aclose],
         exception_handlers={HTTPException: _wrong_turn, TrimtabError: _refused},
         openapi_config=OpenAPIConfig(
-            "Trimtab", __version__, path="/schema", use_handler_docstrings=True, render_plugins=[JsonRenderPlugin()]
+            "Trimtab",
+            __version__,
+            path=_DOCUMENT,
+            use_handler_docstrings=True,
+            render_plugins=[JsonRenderPlugin(path="/")],
         ),
         logging_config=None,
     )
