@@ -13,6 +13,7 @@ from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits.discovery import Fetch
+from trimtab.overflow.sent import Sent
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client
 from trimtab.upstream.headers import to_upstream
@@ -45,11 +46,14 @@ class Calls:
         """The upstream for a model; the first for a request that names none. Raises UnknownModel."""
         return route(model, self.upstreams)
 
-    async def chat(self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes) -> Verdict:
-        """Send a chat body and read as much of the answer as its verdict takes."""
+    async def chat(
+        self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes, sent: Sent | None = None
+    ) -> Verdict:
+        """Send a chat body and read as much of the answer as its verdict takes. `sent` is the body with its size in
+        tokens, where that is known."""
         answer = await self.send(upstream, incoming, body, notes, body_changed=True, identity=True)
         try:
-            return await inspect(answer, self.keepalive_s)
+            return await inspect(answer, self.keepalive_s, sent)
         except BaseException:  # above all when the client has left: the upstream is to stop generating now
             await answer.aclose()
             raise

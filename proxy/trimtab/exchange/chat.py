@@ -211,7 +211,7 @@ class ChatExchange:
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._fail_open("apply", bug)
             body = shaping.request.body
-        return self._calls.chat(self._upstream, self._incoming, body, self._notes)
+        return self._calls.chat(self._upstream, self._incoming, body, self._notes, shaping.as_sent(body))
 
     # -- answer and learn ----------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
 from trimtab.limits import Budget, Limit, Limits, lowered_max_tokens, usable, widest
 from trimtab.overflow.classify import Overflow
+from trimtab.overflow.sent import Sent
 from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.chat import ChatRequest
@@ -49,6 +50,12 @@ class Shaping(msgspec.Struct, frozen=True):
     def counted(self, estimate: int) -> int:
         """Estimated tokens as the upstream is expected to count them."""
         return round(estimate * self.factor)
+
+    def as_sent(self, body: bytes) -> Sent:
+        """What an answer is compared with: the `body` made of this decision, and its sizes."""
+        output = self.max_tokens or self.request.max_tokens or 0
+        window = self.limit.context_size if self.limit.trusted else 0
+        return Sent(body, self.counted(self.plan.sent), output, window)
 
 
 class Learned(msgspec.Struct, frozen=True):

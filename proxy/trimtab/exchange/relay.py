@@ -170,7 +170,7 @@ class _Relay:
         """The frames before the one that reports an overflow. One of which a part has been relayed already is not
         searched for: it goes on as the upstream wrote it."""
         for frame in frames:
-            if frame.data is not None and (found := classify_event(frame.data)):
+            if frame.data is not None and (found := classify_event(frame.data, self._verdict.sent)):
                 self._withheld = found
                 return
             yield frame.raw
@@ -223,7 +223,7 @@ class _Relay:
         self._read_usage(data)
         if not any(word in data for word in _ERRORS):
             return None
-        found = classify_event(data)
+        found = classify_event(data, self._verdict.sent)
         self._overflow = self._overflow or found is not None
         if unwrap_event(data) is not None:
             self._failure = "upstream_error"
@@ -261,7 +261,7 @@ def _only_usage(data: bytes) -> bool:
         return False
 
 
-_ERRORS = (b'rror"', b"response.failed", b"xception", b'"base_resp"')
+_ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')
 
 
 def _uneventful(chunk: bytes) -> bool:

@@ -15,7 +15,9 @@ import msgspec
 
 from trimtab.errors import RequestError
 from trimtab.overflow.classify import Overflow, classify, classify_event
+from trimtab.overflow.empty import empty_answer
 from trimtab.overflow.normalize import normalize
+from trimtab.overflow.sent import Sent
 from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.upstream.answer import Answer
 from trimtab.wire import sse
@@ -30,7 +32,8 @@ _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an 
 
 class Verdict(msgspec.Struct, frozen=True):
     """An answer and what its beginning says. `body` is the whole of it, where it was read to its end; `silent`: a
-    stream of which nothing has arrived yet; `too_many_bytes`: the request's body was too large in bytes."""
+    stream of which nothing has arrived yet; `too_many_bytes`: the request's body was too large in bytes; `sent`: what
+    it answers, where its size in tokens is known."""
 
     answer: Answer
     overflow: Overflow | None = None
@@ -39,6 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
     silent: bool = False
     too_many_bytes: bool = False
     encoding: str = ""
+    sent: Sent | None = None
 
     def blames(self, fields: Iterable[bytes]) -> bool:
         """Whether the request was refused with a 4xx whose body names one of these fields."""
@@ -48,33 +52,37 @@ class Verdict(msgspec.Struct, frozen=True):
         return any(field in text for field in fields)
 
 
-async def inspect(answer: Answer, patience_s: float = 0.0) -> Verdict:
-    """Read as much of an answer as it takes to know whether it is an overflow; of a stream for at most `patience_s`
-    seconds (0: until its first bytes). Raises what `Answer.read` raises."""
+async def inspect(answer: Answer, patience_s: float = 0.0, sent: Sent | None = None) -> Verdict:
+    """Read as much of an answer to what was `sent` as it takes to know whether it is an overflow; of a stream for at
+    most `patience_s` seconds (0: until its first bytes). Raises what `Answer.read` raises."""
     fields = {name.lower(): value for name, value in answer.headers}
     kind, encoding = _value(fields, b"content-type"), _value(fields, b"content-encoding")
     encoding = "" if encoding == "identity" else encoding
     if answer.status >= 400:
-        return await _inspect_error(answer, encoding)
+        return await _inspect_error(answer, encoding, sent)
     if kind.startswith(EVENT_STREAM) or (
         not _cannot_be_events(fields, kind, encoding) and begins_like_events(await answer.read(EVENTS_HEAD))
     ):
-        beginning = _Beginning(answer, encoding, patience_s)
+        beginning = _Beginning(answer, encoding, patience_s, sent)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s or None):
                 await beginning.read()
         silent = not beginning.size and not answer.complete
-        return Verdict(answer, beginning.overflow, stream=True, silent=silent, encoding=encoding)
+        return Verdict(answer, beginning.overflow, stream=True, silent=silent, encoding=encoding, sent=sent)
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
-    return Verdict(answer, classify(answer.status, decode_or_empty(raw, encoding, WHOLE_LIMIT)), raw, encoding=encoding)
+    body = decode_or_empty(raw, encoding, WHOLE_LIMIT)
+    overflow = classify(answer.status, body, sent) or (empty_answer(body, sent) if sent else None)
+    return Verdict(answer, overflow, raw, encoding=encoding, sent=sent)
 
 
-async def _inspect_error(answer: Answer, encoding: str) -> Verdict:
+async def _inspect_error(answer: Answer, encoding: str, sent: Sent | None) -> Verdict:
     raw = await answer.read(ERROR_LIMIT)
     text = decode_or_empty(raw, encoding, ERROR_LIMIT)
-    overflow = classify(answer.status, text) if text or not raw else None  # a body that cannot be read is not empty
+    overflow = (
+        classify(answer.status, text, sent) if text or not raw else None
+    )  # a body that cannot be read is not empty
     too_many_bytes = answer.status == 413 and overflow is None and not _asks_to_wait(text)
     body = raw if answer.complete else None
     return Verdict(answer, overflow, body, too_many_bytes=too_many_bytes, encoding=encoding)
@@ -83,8 +91,8 @@ async def _inspect_error(answer: Answer, encoding: str) -> Verdict:
 class _Beginning:
     """The beginning of a stream: `size` bytes of it, up to the first event that has data, and what that says."""
 
-    def __init__(self, answer: Answer, encoding: str, patience_s: float) -> None:
-        self._answer, self._patient = answer, patience_s > 0
+    def __init__(self, answer: Answer, encoding: str, patience_s: float, sent: Sent | None) -> None:
+        self._answer, self._patient, self._sent = answer, patience_s > 0, sent
         self._unpacked = decoder(encoding, STREAM_LIMIT) if encoding else None
         self._tap, self._text = sse.Tap(), b""
         self.size = 0
@@ -98,7 +106,8 @@ class _Beginning:
             self._text += text
             events = self._tap.feed(text) if new else self._tap.flush()
             if events:
-                self.overflow = next(filter(None, map(classify_event, events)), None)
+                found = (classify_event(event, self._sent) for event in events)
+                self.overflow = next(filter(None, found), None)
                 return
             if not new or not self._patient or not self._may_be_an_error():
                 return

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from trimtab.overflow.sent import Sent
+
 MAX_JSON = 4 * 1024 * 1024  # bytes decoded as JSON; a longer body is read as text
 MAX_TEXT = 4000  # characters kept of one sentence
 MAX_PARTS = 12  # sentences kept of one body, and codes; each may take ten milliseconds to classify
@@ -39,7 +41,8 @@ _CODE_KEYS = frozenset(
 )
 # The client's request or the model's answer, repeated, and what describes them: not the upstream's own words.
 _ECHO_KEYS = frozenset(
-    {"input", "inputs", "input_value", "prompt", "messages", "content", "request", "tools", "instructions"}
+    {"input", "inputs", "input_value", "value", "values", "received", "given", "invalid_value", "actual_value"}
+    | {"prompt", "messages", "content", "request", "tools", "instructions"}
     | {"choices", "output", "delta", "failed_generation", "usage", "headers", "loc", "ctx", "param", "params"}
     | {"url", "doc_url", "documentation_url", "path", "model", "id", "request_id", "requestid", "user_id"}
     | {"provider_name", "object", "created", "timestamp", "trace", "stack", "traceback"}
@@ -67,7 +70,8 @@ class ErrorBody(msgspec.Struct, frozen=True):
 class _Collected:
     """What has been found so far, within the bounds."""
 
-    def __init__(self) -> None:
+    def __init__(self, sent: Sent | None) -> None:
+        self.sent = sent
         self.texts: list[str] = []
         self.codes: list[str] = []
         self.params: list[str] = []
@@ -92,9 +96,10 @@ class _Collected:
         return ErrorBody(tuple(self.texts), tuple(self.codes), tuple(self.params), limit=self.limit, actual=self.actual)
 
 
-def read_error_body(value: Any) -> ErrorBody | None:
-    """The error in decoded JSON or in a sentence; None when it holds neither a text nor a code."""
-    found = _Collected()
+def read_error_body(value: Any, sent: Sent | None = None) -> ErrorBody | None:
+    """The error in decoded JSON or in a sentence; None when it holds neither a text nor a code. JSON inside a text is
+    not read where it stands in what was `sent`."""
+    found = _Collected(sent)
     _collect(value, found, _MAX_DEPTH)
     return found.error_body()
 
@@ -151,7 +156,9 @@ def _collect_text(text: str, found: _Collected, depth: int) -> None:
     """A sentence, or JSON inside a string, perhaps after a few words of the gateway that passed it on."""
     start, end = text.find("{"), text.rfind("}")
     inner = decode_json(text[start : end + 1]) if 0 <= start < end else None
-    if isinstance(inner, dict):
+    if isinstance(inner, dict) and found.sent is not None and found.sent.holds(text[start : end + 1]):
+        found.add_text(text[:start] + text[end + 1 :])
+    elif isinstance(inner, dict):
         found.add_text(text[:start].strip(" [-:"))
         _collect(inner, found, depth - 1)
     else:

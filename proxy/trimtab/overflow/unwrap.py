@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trimtab.overflow.error_body import MAX_JSON, ErrorBody, decode_json, read_error_body
+from trimtab.overflow.sent import Sent
 
 _MAX_PLAIN = 16 * 1024  # bytes read of a body that is not JSON: an error names its kind at its start
 _MAX_ITEMS = 8  # items of a list in which an error is looked for
@@ -20,36 +21,41 @@ _MAX_ITEMS = 8  # items of a list in which an error is looked for
 _SUCCESS = frozenset(("", "0", "200", "ok", "success", "none", "null"))
 _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _FAILED = frozenset(("error", "failed", "response.failed"))
+# An error under a name of its own, as gateways put it into a 200.
+_ERROR_NAMES = (
+    *("error", "errors", "error_message", "errormessage", "error_msg", "errormsg", "errmsg", "err_msg", "err"),
+    *("error_type", "errortype", "error_description", "error_detail", "error_details", "fault", "faultstring"),
+)
 _ANSWER_KEYS = frozenset(("choices", "output", "delta", "content", "role", "id", "object", "data", "done"))
 _TAG = re.compile(r"<[^<>]{0,500}>")
 
 
-def unwrap(status: int, body: bytes) -> Iterator[ErrorBody]:
+def unwrap(status: int, body: bytes, sent: Sent | None = None) -> Iterator[ErrorBody]:
     """The errors in a decoded body: none in an answer, one in an error, one in each failed event of a stream.
 
-    Never raises."""
+    What is `sent` is not taken for the upstream's word. Never raises."""
     start = body[:64].lstrip()
     if start.startswith(_STREAM_STARTS):
-        yield from _errors_in_stream(status, body)
+        yield from _errors_in_stream(status, body, sent)
         return
     if status < 400 and is_chunk(body):
         return
     value = decode_json(body)
     if value is not None:
-        error = read_error_body([_marked_error(value), value] if status >= 400 else _marked_error(value))
+        error = read_error_body([_marked_error(value), value] if status >= 400 else _marked_error(value), sent)
         if error:
             yield error
     elif status >= 400:
-        error = read_error_body(_plain_text(body))
+        error = read_error_body(_plain_text(body), sent)
         if error:
             yield error
     elif start.startswith(b"{"):
-        yield from _errors_in_lines(body)
+        yield from _errors_in_lines(body, sent)
 
 
-def unwrap_event(data: bytes) -> ErrorBody | None:
+def unwrap_event(data: bytes, sent: Sent | None = None) -> ErrorBody | None:
     """The error in the data of one event of a stream, None for a chunk of an answer. Never raises."""
-    return None if is_chunk(data) else read_error_body(_marked_error(decode_json(data)))
+    return None if is_chunk(data) else read_error_body(_marked_error(decode_json(data)), sent)
 
 
 def is_chunk(data: bytes) -> bool:
@@ -58,7 +64,7 @@ def is_chunk(data: bytes) -> bool:
     return b'"choices"' in data and b"rror" not in data and b'"base_resp"' not in data
 
 
-def _errors_in_stream(status: int, body: bytes) -> Iterator[ErrorBody]:
+def _errors_in_stream(status: int, body: bytes, sent: Sent | None) -> Iterator[ErrorBody]:
     name = b""
     for raw in body[:MAX_JSON].splitlines():
         line = raw.strip()
@@ -69,17 +75,17 @@ def _errors_in_stream(status: int, body: bytes) -> Iterator[ErrorBody]:
             if not failed and is_chunk(line):
                 continue
             value = decode_json(line[5:])
-            error = read_error_body(value if failed and not _has_response(value) else _marked_error(value))
+            error = read_error_body(value if failed and not _has_response(value) else _marked_error(value), sent)
             if error:
                 yield error
         elif not line:
             name = b""
 
 
-def _errors_in_lines(body: bytes) -> Iterator[ErrorBody]:
+def _errors_in_lines(body: bytes, sent: Sent | None) -> Iterator[ErrorBody]:
     """One JSON object a line, as Ollama streams them."""
     for line in body[:MAX_JSON].splitlines():
-        error = unwrap_event(line) if b'rror"' in line or b'xception"' in line else None
+        error = unwrap_event(line, sent) if b"rror" in line or b'xception"' in line else None
         if error:
             yield error
 
@@ -103,7 +109,7 @@ def _marked_error(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
     value = {key.lower(): item for key, item in value.items()}
-    if value.get("error") or value.get("errors"):
+    if any(value.get(name) for name in _ERROR_NAMES):
         return value
     response, base, choices = value.get("response"), value.get("base_resp"), value.get("choices")
     if isinstance(response, dict):
@@ -112,7 +118,17 @@ def _marked_error(value: Any) -> Any:
         return base
     if isinstance(choices, list) and choices:
         return choices[0].get("error") if isinstance(choices[0], dict) else None
-    return value if _is_flat_error(value) else None
+    return value if _is_flat_error(value) else _error_in_text(value)
+
+
+def _error_in_text(value: dict[str, Any]) -> Any:
+    """The error in JSON that a member holds as text: {"body": "{\\"error\\": ...}"}. Not in an answer's own members."""
+    for key, item in value.items():
+        if key not in _ANSWER_KEYS and isinstance(item, str) and item.lstrip().startswith("{") and "rror" in item:
+            inner = decode_json(item)
+            if isinstance(inner, dict) and (error := _marked_error(inner)) is not None:
+                return error
+    return None
 
 
 def _is_flat_error(value: dict[str, Any]) -> bool:

@@ -1,0 +1,57 @@
+"""An answer of nothing is an overflow where the prompt left no room for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.overflow.samples import as_bytes
+from trimtab.overflow.empty import empty_answer
+from trimtab.overflow.sent import Sent
+
+WINDOW = Sent(input_tokens=7_900, window=8_192)
+SMALL = Sent(input_tokens=900, window=8_192)
+
+
+def answer(reason: Any, message: Any = None, **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": message or {"role": "assistant", "content": ""}, "finish_reason": reason}
+    return {"id": "c", "choices": [choice | more.pop("choice", {})], **more}
+
+
+NOTHING = {"prompt_tokens": 8_192, "completion_tokens": 0}
+CASES: list[tuple[dict[str, Any], Sent, bool]] = [
+    (answer("model_context_window_exceeded"), SMALL, True),
+    (answer("context_length_exceeded"), SMALL, True),
+    (answer("model_length"), SMALL, True),  # Mistral
+    (answer("stop", choice={"native_finish_reason": "MAX_CONTEXT"}), SMALL, True),
+    (answer("model_context_window_exceeded", {"content": "partial"}), SMALL, False),
+    (answer("model_context_window_exceeded"), Sent(input_tokens=20_000), True),
+    (answer("model_context_window_exceeded"), Sent(input_tokens=6_000), False),  # to a window that is a guess
+    (answer("length", usage=NOTHING), Sent(input_tokens=20_000), False),
+    (answer("length", usage=NOTHING), WINDOW, True),
+    (answer("length", usage=NOTHING), SMALL, True),  # it was more than was thought
+    (answer("length"), WINDOW, True),
+    (answer("length", {"role": "assistant", "content": None}, usage=NOTHING), WINDOW, True),
+    (answer("length", usage={"prompt_tokens": 900, "completion_tokens": 0}), SMALL, False),
+    (answer("length", usage={"prompt_tokens": 8_000, "completion_tokens": 192}), WINDOW, False),  # it thought
+    (answer("length", {"content": "", "tool_calls": [{}]}, usage=NOTHING), WINDOW, False),
+    (answer("length", {"content": "", "reasoning_content": "hm"}, usage=NOTHING), WINDOW, False),
+    (answer("length", usage=NOTHING), Sent(b"", 7_900, 1, 8_192), False),
+    (answer("stop", usage=NOTHING), WINDOW, False),
+    (answer(None, usage=NOTHING), WINDOW, False),
+    ({"choices": []}, WINDOW, False),
+    ({"choices": None, "finish_reason": "length"}, WINDOW, False),
+]
+
+
+@pytest.mark.parametrize(("body", "sent", "empty"), CASES)
+def test_an_answer_of_nothing(body: dict[str, Any], sent: Sent, empty: bool) -> None:
+    assert (empty_answer(as_bytes(body), sent) is not None) is empty
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"finish_reason", b'{"finish_reason":', b"[1]", b'{"choices":[3],"finish_reason":1}']
+)
+def test_no_body_raises(body: bytes) -> None:
+    assert empty_answer(body, WINDOW) is None
