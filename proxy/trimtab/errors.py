@@ -100,10 +100,11 @@ class ConversationTooLong(RequestError):
 
 
 class UpstreamError(TrimtabError):
-    """The upstream failed, or its answer cannot be used."""
+    """The upstream failed, or its answer cannot be used. `retries`: tries of the same call that failed before."""
 
     status = 502
     type = "upstream_error"
+    retries = 0
 
 
 class UpstreamUnreachable(UpstreamError):

@@ -11,6 +11,7 @@ from tests.support.scripted import CLOSE, Script, json_reply, reply
 from trimtab.errors import UnknownModel
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.notes import Notes
+from trimtab.telemetry import UpstreamCall
 from trimtab.upstream.client import Client
 from trimtab.upstream.settings import UpstreamSettings
 
@@ -48,7 +49,7 @@ async def test_a_chat_is_noted_from_its_call_to_its_first_byte() -> None:
         notes = Notes("r", "chat")
         verdict = await calls.chat(upstream, incoming(), b'{"x":1}', notes)
     assert verdict.body == b'{"a":1}'
-    assert (notes.upstream_status, notes.retries) == (201, 0)
+    assert notes.calls == [UpstreamCall("up", 201)]
     assert notes.sent_at is not None
     assert notes.first_byte_at is not None
     assert notes.first_byte_at >= notes.sent_at

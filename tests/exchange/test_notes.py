@@ -54,10 +54,10 @@ def test_time_that_was_not_ours_is_not_overhead() -> None:
     with notes.waiting():
         clock.now += 5
     clock.now += 1
-    notes.calling()
+    notes.calling("up")
     clock.now += 3
     notes.answered(503, 1)
-    notes.calling()
+    notes.calling("up")
     clock.now += 4
     notes.answered(200, 1)
     clock.now += 10

@@ -30,6 +30,7 @@ from trimtab.exchange.incoming import Incoming, first_values
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import merged, named_model, pass_through
 from trimtab.settings import parse
+from trimtab.telemetry import UpstreamCall
 from trimtab.upstream.settings import UpstreamSettings
 
 JSON = [(b"content-type", b"application/json")]
@@ -304,7 +305,7 @@ async def test_other_requests_go_on_as_they_come(
     assert server.requests[0].method == method
     assert server.requests[0].body == body
     assert server.requests[0].header(b"content-length") == length
-    assert (notes.upstream, notes.upstream_status) == ("up", 200)
+    assert (notes.upstream, notes.calls) == ("up", [UpstreamCall("up", 200)])
 
 
 @pytest.mark.anyio

@@ -31,6 +31,7 @@ USAGE = b'{"id":"c","choices":[],"usage":{"prompt_tokens":40,"completion_tokens"
 async def relayed(script: Script, made: Shaping | None = None, **options: Any) -> tuple[Kept, Relayed]:
     """What the client got, and what came of it."""
     down, notes = Kept(), Notes("req-1", "chat")
+    notes.calling("up")
     report = Report(made, edited(made)) if made is not None else None
     async with inspected(script) as verdict:
         result = await relay(verdict, down, notes, RelayOptions(report, **options))

@@ -255,7 +255,7 @@ ASKED = CompletionRequest("m", (b'{"role":"system","content":"s"}', b'{"role":"u
 async def test_a_summary_is_asked_for_like_any_completion() -> None:
     usage = {"prompt_tokens": 50, "completion_tokens": 9}
     async with calling(json_reply({**completion(content="short"), "usage": usage})) as (calls, _, server):
-        answer = await complete(calls, ASKED)
+        answer = await complete(calls, lambda call: None, ASKED)
     sent = server.requests[0]
     assert sent.target == "/v1/chat/completions"
     assert sent.json() == {
@@ -270,7 +270,7 @@ async def test_a_summary_is_asked_for_like_any_completion() -> None:
 
 async def test_a_model_that_refuses_max_tokens_gets_the_newer_field() -> None:
     async with calling(json_reply(completion(content="s"))) as (calls, _, server):
-        await complete(calls, msgspec.structs.replace(ASKED, model="gpt-5-mini"))
+        await complete(calls, lambda call: None, msgspec.structs.replace(ASKED, model="gpt-5-mini"))
     assert (server.requests[0].json()["max_completion_tokens"], "max_tokens" in server.requests[0].json()) == (
         200,
         False,
@@ -281,7 +281,7 @@ async def test_a_model_that_refuses_max_tokens_gets_the_newer_field() -> None:
 async def test_an_appended_call_keeps_the_fields_and_may_call_no_tool(tools: bool, choice: str | None) -> None:
     fields = {"temperature": msgspec.Raw(b"0.70"), **({"tools": msgspec.Raw(b"[{}]")} if tools else {})}
     async with calling(json_reply(completion(content="s"))) as (calls, _, server):
-        await complete(calls, msgspec.structs.replace(ASKED, fields=fields))
+        await complete(calls, lambda call: None, msgspec.structs.replace(ASKED, fields=fields))
     assert server.requests[0].json().get("tool_choice") == choice
     assert b'"temperature":0.70' in server.requests[0].body
 
@@ -307,7 +307,7 @@ ANSWERS: list[tuple[dict[str, Any], Completion]] = [
 @pytest.mark.parametrize(("answer", "read"), ANSWERS)
 async def test_a_completion_of_any_shape_is_read(answer: dict[str, Any], read: Completion) -> None:
     async with calling(json_reply(answer)) as (calls, _, _server):
-        assert await complete(calls, ASKED) == read
+        assert await complete(calls, lambda call: None, ASKED) == read
 
 
 NONE: list[tuple[str, Script, type[UpstreamError]]] = [
@@ -333,4 +333,4 @@ async def test_anything_but_a_completion_is_an_error_of_the_upstream(
 ) -> None:
     async with calling(script) as (calls, _upstream, _server):
         with pytest.raises(error):
-            await complete(calls, ASKED)
+            await complete(calls, lambda call: None, ASKED)

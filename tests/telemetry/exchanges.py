@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.telemetry.record import Edited, Exchange, Prices, SummaryRun, Timing, Tokens, Usage
+from trimtab.telemetry.record import Edited, Exchange, Prices, SummaryRun, Timing, Tokens, UpstreamCall, Usage
 
 PRICES = Prices(input=3.0, output=15.0, cached_input=0.3)
 
@@ -13,7 +13,7 @@ PASSED = Exchange(
     status=200,
     model="gpt-4o",
     upstream="openai",
-    upstream_status=200,
+    calls=(UpstreamCall("openai", 200),),
     stream=True,
     tokens=Tokens(original=9_000, sent=9_000, budget=20_000, context_size=32_000, limit_source="configured"),
     usage=Usage(prompt=9_100, completion=200, cached=8_000),
@@ -29,7 +29,7 @@ SHAPED = Exchange(
     status=200,
     model="gpt-4o",
     upstream="openai",
-    upstream_status=200,
+    calls=(UpstreamCall("openai", 200),),
     tokens=Tokens(original=90_000, sent=19_000, budget=20_000, context_size=32_000, limit_source="bundled"),
     edits=(Edited("cleared", 12, 61_000), Edited("truncated", 1, 10_000)),
     usage=Usage(prompt=19_500, completion=300, cached=0),

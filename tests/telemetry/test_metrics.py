@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from trimtab.telemetry.metrics import MAX_NAMES, OTHER, Labels, Metrics
-from trimtab.telemetry.record import Exchange, Outcome, Timing, Tokens, Usage
+from trimtab.telemetry.record import CallEnd, Exchange, Outcome, Timing, Tokens, UpstreamCall, Usage
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED
 
@@ -26,6 +26,8 @@ def made() -> Found:
 
 GEN_AI = {"gen_ai_operation_name": "chat", "gen_ai_provider_name": "openai", "gen_ai_request_model": "gpt-4o"}
 GPT = {"model": "gpt-4o"}
+
+RETRIED = UpstreamCall("openai", 200, retries=2)
 
 EXPECTED = [
     (PASSED, "trimtab_requests_total", {**GPT, "outcome": "passed"}, 1),
@@ -54,7 +56,12 @@ EXPECTED = [
     (REFUSED, "trimtab_upstream_responses_total", {"upstream": "openai", "code": "none"}, None),
     (replace(SHAPED, summary="hit"), "trimtab_summaries_total", {"result": "hit"}, 1),
     (replace(SHAPED, overflow=True), "trimtab_overflow_total", {"upstream": "openai"}, 1),
-    (replace(SHAPED, retries=2), "trimtab_retries_total", {"upstream": "openai"}, 2),
+    (
+        replace(SHAPED, calls=(UpstreamCall("openai", 200, retries=2),)),
+        "trimtab_retries_total",
+        {"upstream": "openai"},
+        2,
+    ),
     (replace(SHAPED, fail_open="plan"), "trimtab_fail_open_total", {"part": "plan"}, 1),
 ]
 
@@ -68,20 +75,23 @@ def test_each_field_has_its_series(made: Found, exchange: Exchange, name: str, l
 
 
 @pytest.mark.parametrize(
-    ("status", "outcome", "code"),
+    ("status", "end", "code"),
     [
-        (200, "passed", "2xx"),
-        (404, "upstream_rejected", "4xx"),
-        (429, "upstream_rejected", "429"),
-        (503, "upstream_error", "5xx"),
-        (0, "upstream_error", "none"),
-        (0, "abandoned", "cancelled"),
-        (999, "upstream_error", "none"),
+        (200, "answered", "2xx"),
+        (404, "answered", "4xx"),
+        (401, "answered", "401"),
+        (403, "answered", "403"),
+        (429, "answered", "429"),
+        (503, "answered", "5xx"),
+        (0, "answered", "none"),
+        (999, "answered", "none"),
+        (0, "cancelled", "cancelled"),
+        (200, "broken_off", "broken_off"),
     ],
 )
-def test_upstream_answers_are_classes(made: Found, status: int, outcome: Outcome, code: str) -> None:
+def test_upstream_answers_are_classes(made: Found, status: int, end: CallEnd, code: str) -> None:
     registry, metrics = made
-    metrics.observe(replace(PASSED, upstream_status=status, outcome=outcome, usage=None))
+    metrics.observe(replace(PASSED, calls=(UpstreamCall("openai", status, end=end),), usage=None))
     assert registry.get_sample_value(
         "trimtab_upstream_responses_total", {"upstream": "openai", "code": code}
     ) == 1  # fmt: skip
@@ -108,7 +118,9 @@ def test_a_summary_counts_its_tokens_and_its_cost(made: Found) -> None:
 
 def test_a_model_the_upstream_answered_for_gets_its_own_label(made: Found) -> None:
     registry, metrics = made
-    metrics.observe(replace(PASSED, model="new-model", outcome="upstream_rejected", upstream_status=404))
+    metrics.observe(
+        replace(PASSED, model="new-model", outcome="upstream_rejected", calls=(UpstreamCall("openai", 404),))
+    )
     metrics.observe(replace(PASSED, model="new-model"))
     for model, outcome in (("other", "upstream_rejected"), ("new-model", "passed")):
         assert registry.get_sample_value("trimtab_requests_total", {"model": model, "outcome": outcome}) == 1
@@ -159,7 +171,7 @@ _exchanges = st.builds(
     status=st.integers(0, 999),
     model=st.text(),
     upstream=st.sampled_from(["", "openai"]),
-    upstream_status=st.none() | st.integers(-1, 1000),
+    calls=st.just(()) | st.tuples(st.builds(UpstreamCall, st.just("openai"), st.integers(-1, 1000))),
     tokens=st.builds(Tokens, original=st.integers(0, 10**9), sent=st.integers(0, 10**9), budget=_counts),
     usage=st.none() | st.builds(Usage, prompt=_counts, completion=_counts, cached=st.none() | _counts),
     estimate_ratio=st.none() | st.floats(0, 100),

@@ -56,7 +56,7 @@ def test_models_an_upstream_lists_have_their_own_label() -> None:
     telemetry = open_telemetry(TelemetrySettings(), stream=io.StringIO())
     telemetry.admit(["llama3:8b"])
     for model in ("llama3:8b", "who-knows"):
-        telemetry.observe(replace(PASSED, model=model, outcome="refused", upstream_status=None))
+        telemetry.observe(replace(PASSED, model=model, outcome="refused", calls=()))
     body, _ = telemetry.render()
     assert b'{model="llama3:8b",outcome="refused"} 1.0' in body
     assert b'{model="other",outcome="refused"} 1.0' in body

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from trimtab.errors import TrimtabError, UnknownModel
+from trimtab.errors import TrimtabError, UnknownModel, UpstreamError
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.verdict import Verdict, inspect
@@ -17,7 +17,7 @@ from trimtab.overflow.sent import Sent
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client
 from trimtab.upstream.headers import to_upstream
-from trimtab.upstream.own_calls import OwnCalls
+from trimtab.upstream.own_calls import OwnCalls, Reply
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.media import JSON_HEADER
@@ -54,7 +54,9 @@ class Calls:
         answer = await self.send(upstream, incoming, body, notes, body_changed=True, identity=True)
         try:
             return await inspect(answer, self.keepalive_s, sent)
-        except BaseException:  # above all when the client has left: the upstream is to stop generating now
+        except BaseException as error:  # above all when the client has left: the upstream is to stop generating now
+            if isinstance(error, UpstreamError):
+                notes.call_ended("broken_off")
             await answer.aclose()
             raise
 
@@ -79,8 +81,17 @@ class Calls:
                 identity=identity,
                 keep_credentials=self._keep_credentials,
             )
-            notes.calling()
-            answer = await self._client.send(upstream, incoming.method, incoming.path, incoming.query, headers, content)
+            notes.calling(upstream.name)
+            try:
+                answer = await self._client.send(
+                    upstream, incoming.method, incoming.path, incoming.query, headers, content
+                )
+            except UpstreamError as error:
+                notes.unanswered(error.retries)
+                raise
+            except BaseException:  # the client has left, or the body it sent cannot be sent on
+                notes.call_ended("cancelled")
+                raise
         notes.answered(answer.status, answer.retries)
         return answer
 
@@ -108,14 +119,18 @@ class Calls:
         self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes
     ) -> bytes | None:
         """A call of our own: the body of a 200, None for any other status. Raises what `OwnCalls.ask` raises."""
+        reply = await self.reply(upstream, method, path, body, credential)
+        return reply.body if reply.status == 200 else None
+
+    async def reply(self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes) -> Reply:
+        """A call of our own, with any status. Raises what `OwnCalls.ask` raises."""
         named = [JSON_HEADER] if body else []
         if credential and self._keep_credentials:
             # A credential with a scheme came as `authorization`, one without as either of the others.
             names = (b"authorization",) if b" " in credential else (b"api-key", b"x-api-key")
             named += [(name, credential) for name in names]
         headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True)
-        reply = await self._own_calls.ask(upstream, method, path, headers, body, limit=_ANSWER_LIMIT)
-        return reply.body if reply.status == 200 else None
+        return await self._own_calls.ask(upstream, method, path, headers, body, limit=_ANSWER_LIMIT)
 
 
 def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:

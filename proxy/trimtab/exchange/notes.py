@@ -17,6 +17,7 @@ from trimtab.limits import Prices as LimitPrices
 from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import (
     NO_TRACING,
+    CallEnd,
     Edited,
     Exchange,
     ExchangeSpan,
@@ -26,6 +27,7 @@ from trimtab.telemetry import (
     SummaryResult,
     Timing,
     Tokens,
+    UpstreamCall,
     Usage,
 )
 
@@ -40,7 +42,8 @@ class Relayed(msgspec.Struct, frozen=True):
 
     `failure`: the answer was an error, or an error ended it; `error_code` belongs to one of ours. `overflow`: a stream
     reported that the prompt is too long; `withheld` has it where the client did not get it, and then the client's
-    answer has no end yet. `begun`: the client has bytes of the stream."""
+    answer has no end yet. `begun`: the client has bytes of the stream. `broken_off`: the upstream did not send its
+    end."""
 
     status: int
     stream: bool = False
@@ -50,6 +53,7 @@ class Relayed(msgspec.Struct, frozen=True):
     overflow: bool = False
     withheld: Overflow | None = None
     begun: bool = False
+    broken_off: bool = False
 
 
 class _Waiting:
@@ -79,13 +83,13 @@ class Notes:
         self.edits: tuple[Edited, ...] = ()
         self.summary: SummaryResult = "none"
         self.usage: Usage | None = None
-        self.upstream_status: int | None = None
+        self.calls: list[UpstreamCall] = []
         self.shaping_s: float | None = None
         self.waited = 0.0  # seconds that were not ours: for the client's body, a summary, the upstream's limits
         self.span = NO_SPAN
         self.sent_at: float | None = None
+        self.overhead_s: float | None = None
         self.first_byte_at: float | None = None
-        self.retries = 0
         self.overflow = False
         self.fail_open = self.error_code = ""
 
@@ -99,16 +103,25 @@ class Notes:
         self.edits = report.edited(shaping) if shaping.plan.edits else ()
         self.shaping_s = (self.shaping_s or 0.0) + seconds
 
-    def calling(self) -> None:
-        """The upstream is called now. Time before the first call is overhead; a second call does not end it again."""
+    def calling(self, upstream: str) -> None:
+        """The upstream is called now. Time before the first call is overhead; a second call does not add to it."""
+        self.calls.append(UpstreamCall(upstream))
         if self.sent_at is None:
             self.sent_at = self.clock()
+            self.overhead_s = self.sent_at - self.began - self.waited
 
     def answered(self, status: int, retries: int) -> None:
         """The upstream's status and headers are here, after `retries` tries that failed."""
-        self.upstream_status = status
-        self.retries += retries
+        self.calls[-1] = UpstreamCall(self.calls[-1].upstream, status, retries)
         self.first_byte_at = self.clock()
+
+    def unanswered(self, retries: int) -> None:
+        """The call failed, and so did `retries` tries before it."""
+        self.calls[-1] = UpstreamCall(self.calls[-1].upstream, 0, retries)
+
+    def call_ended(self, end: CallEnd) -> None:
+        """How the call under way has ended, if not with a whole answer."""
+        self.calls[-1] = msgspec.structs.replace(self.calls[-1], end=end)
 
     def relayed(self, relayed: Relayed) -> None:
         """An answer was relayed, as far as it got."""
@@ -118,12 +131,14 @@ class Notes:
         self.usage = relayed.usage or self.usage
         self.outcome = relayed.failure or self.outcome
         self.error_code = relayed.error_code or self.error_code
+        if relayed.broken_off:
+            self.call_ended("broken_off")
 
     def record(self, ended: float) -> Exchange:
         """The record of the exchange, which ended at `ended`, in seconds of the same clock."""
         shaping = self.shaping
         ttfb = self.first_byte_at - self.sent_at if self.first_byte_at and self.sent_at else None
-        overhead = (self.sent_at or ended) - self.began - self.waited
+        overhead = ended - self.began - self.waited if self.overhead_s is None else self.overhead_s
         return Exchange(
             request_id=self.request_id,
             path=self.path,
@@ -131,7 +146,7 @@ class Notes:
             status=self.status,
             model=self.model,
             upstream=self.upstream,
-            upstream_status=self.upstream_status,
+            calls=tuple(self.calls),
             stream=self.stream,
             profile=self.profile,
             hint=self.hint,
@@ -142,7 +157,6 @@ class Notes:
             estimate_ratio=_ratio(shaping, self.usage),
             prefix_break=_moved(shaping) if shaping else "",
             timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
-            retries=self.retries,
             overflow=self.overflow,
             fail_open=self.fail_open,
             error_code=self.error_code,

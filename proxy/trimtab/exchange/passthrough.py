@@ -20,7 +20,7 @@ from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import BODILESS, Body, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.relay import RelayOptions, relay
-from trimtab.exchange.verdict import Verdict
+from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.chat import replace_lone_surrogates
@@ -54,7 +54,7 @@ async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream:
     notes.upstream = upstream.name
     decoded = bool(read) and bool(incoming.header(b"content-encoding"))
     answer = await calls.send(upstream, incoming, content, notes, body_changed=decoded)
-    await relay(Verdict(answer), downstream, notes, _NOTHING_ADDED)
+    await relay(Verdict(answer, encoding=encoding_of(answer)), downstream, notes, _NOTHING_ADDED)
 
 
 def upstream_of(calls: Calls, incoming: Incoming, body: bytes) -> UpstreamSettings:

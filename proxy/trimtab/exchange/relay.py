@@ -26,6 +26,8 @@ from trimtab.wire import problem, sse
 from trimtab.wire.encoding import decode_or_empty, decoder
 from trimtab.wire.usage import usage_of
 
+_ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
+
 
 class RelayOptions(msgspec.Struct, frozen=True):
     """What the proxy adds to an answer or takes out of it; nothing by default.
@@ -66,7 +68,7 @@ class _Relay:
             self._failure = "upstream_error" if status >= 500 else "upstream_rejected"
         self._error_code = ""
         self._usage: Usage | None = None
-        self._overflow = self._begun = False
+        self._overflow = self._begun = self._broken_off = False
         self._withheld: Overflow | None = None
         self._owes_edits = options.applied_edits and options.report is not None
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
@@ -75,10 +77,12 @@ class _Relay:
         """Relay to the end. Raises as `relay`."""
         if self._verdict.body is not None:
             await self._whole(self._verdict.body)
-        elif self._verdict.stream:
-            await self._stream()
-        else:
-            await self._unread()
+            return
+        try:
+            await (self._stream() if self._verdict.stream else self._unread())
+        except UpstreamError:
+            self._broken_off = True
+            raise
 
     def relayed(self) -> Relayed:
         """How far it got by now."""
@@ -91,6 +95,7 @@ class _Relay:
             self._overflow,
             self._withheld,
             self._begun,
+            self._broken_off,
         )
 
     # -- an answer in one piece ----------------------------------------------------------------------------------
@@ -104,11 +109,16 @@ class _Relay:
         await self._down.end(body)
         if good:
             self._read_usage(decode_or_empty(raw, verdict.encoding, WHOLE_LIMIT))
+        else:
+            self._read_error_code(raw, verdict.encoding)
 
     def _read_usage(self, body: bytes) -> None:
         usage = usage_of(body)
         if usage is not None and usage.prompt_tokens is not None:
             self._usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0, usage.cached_tokens)
+
+    def _read_error_code(self, raw: bytes, encoding: str) -> None:
+        self._error_code = problem.code_of(decode_or_empty(raw, encoding, _ERROR_HEAD))
 
     def _with_applied_edits(self, raw: bytes) -> bytes:
         """The answer with `context_management` put before its closing brace; nothing else is touched."""
@@ -121,10 +131,16 @@ class _Relay:
     # -- an answer that comes in pieces --------------------------------------------------------------------------
 
     async def _unread(self) -> None:
+        """Chunk by chunk. Of an error the beginning is kept, for its code."""
         await self._start()
+        head, failed = b"", self._failure is not None
         async for chunk in self._verdict.answer.chunks():
+            if failed and len(head) < _ERROR_HEAD:
+                head += chunk
             await self._down.write(chunk)
         await self._down.end()
+        if failed:
+            self._read_error_code(head, self._verdict.encoding)
 
     async def _stream(self) -> None:
         await self._start()
@@ -138,7 +154,7 @@ class _Relay:
                 await pulse.comment(KEEP_ALIVE)
             await (self._edited(pulse) if edits else self._untouched(pulse))
         except UpstreamError as error:
-            self._failure, self._error_code = "upstream_error", error.code or ""
+            self._failure, self._error_code, self._broken_off = "upstream_error", error.code or "", True
             await pulse.stop()
             if not encoded:
                 await self._down.end((b"" if pulse.between else b"\n\n") + problem.sse_event(error))
@@ -226,7 +242,7 @@ class _Relay:
         found = classify_event(data, self._verdict.sent)
         self._overflow = self._overflow or found is not None
         if unwrap_event(data) is not None:
-            self._failure = "upstream_error"
+            self._failure, self._error_code = "upstream_error", problem.code_of(data)
         return found
 
     # -- both ----------------------------------------------------------------------------------------------------

@@ -28,7 +28,9 @@ from trimtab.summaries.chain import Writer
 from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
+from trimtab.telemetry import UpstreamCall
 from trimtab.upstream.families import Role, output_field
+from trimtab.wire import problem
 from trimtab.wire.usage import usage_of
 
 
@@ -152,18 +154,28 @@ def _text(outcome: SummaryOutcome, wanted: int) -> str | None:
 # -- the call ----------------------------------------------------------------------------------------------------
 
 
-async def complete(calls: Calls, request: CompletionRequest) -> Completion:
-    """One call of a summary model. Raises a TrimtabError for anything but a completion."""
+async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request: CompletionRequest) -> Completion:
+    """One call of a summary model; `count` gets a report of it. Raises a TrimtabError for anything but a completion;
+    its `cause` in `detail` is the status, and the code of the upstream's error."""
     upstream = calls.route(request.model)
     bound = {output_field(request.model): request.max_tokens}
     fields: dict[str, Any] = {**request.fields, "model": request.model, **bound}
     if "tools" in request.fields:
         fields["tool_choice"] = "none"
     fields |= {"messages": [msgspec.Raw(m) for m in request.messages], "stream": False}
-    raw = await calls.ask(upstream, "POST", CHAT, msgspec.json.encode(fields), request.credential)
-    if raw is None:
-        raise UpstreamError("The summary model answered with an error.")
-    return _completion(raw)
+    report = UpstreamCall(upstream.name)
+    try:
+        reply = await calls.reply(upstream, "POST", CHAT, msgspec.json.encode(fields), request.credential)
+        report = UpstreamCall(upstream.name, reply.status, reply.retries)
+    except UpstreamError as error:
+        report = UpstreamCall(upstream.name, 0, error.retries)
+        raise
+    finally:
+        count(report)
+    if reply.status != 200:
+        cause = f"{reply.status} {problem.code_of(reply.body)}".rstrip()
+        raise UpstreamError(f"The summary model answered with an error: {cause}.", detail={"cause": cause})
+    return _completion(reply.body)
 
 
 class _Message(msgspec.Struct):

@@ -56,8 +56,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0, sent: Sent | None = N
     """Read as much of an answer to what was `sent` as it takes to know whether it is an overflow; of a stream for at
     most `patience_s` seconds (0: until its first bytes). Raises what `Answer.read` raises."""
     fields = {name.lower(): value for name, value in answer.headers}
-    kind, encoding = _value(fields, b"content-type"), _value(fields, b"content-encoding")
-    encoding = "" if encoding == "identity" else encoding
+    kind, encoding = _value(fields, b"content-type"), encoding_of(answer)
     if answer.status >= 400:
         return await _inspect_error(answer, encoding, sent)
     if kind.startswith(EVENT_STREAM) or (
@@ -75,6 +74,13 @@ async def inspect(answer: Answer, patience_s: float = 0.0, sent: Sent | None = N
     body = decode_or_empty(raw, encoding, WHOLE_LIMIT)
     overflow = classify(answer.status, body, sent) or (empty_answer(body, sent) if sent else None)
     return Verdict(answer, overflow, raw, encoding=encoding, sent=sent)
+
+
+def encoding_of(answer: Answer) -> str:
+    """The content-encoding of an answer; "" for none."""
+    encoding = next((value for name, value in answer.headers if name.lower() == b"content-encoding"), b"")
+    found = encoding.decode("latin-1").strip().lower()
+    return "" if found == "identity" else found
 
 
 async def _inspect_error(answer: Answer, encoding: str, sent: Sent | None) -> Verdict:

@@ -48,10 +48,19 @@ class Parts:
         self.settings = settings
         stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the record of the exchange
         named = [name for name in settings.models if not set(name) & set("*?[")]
-        self.telemetry: Telemetry = open_telemetry(settings.telemetry, version=__version__, models=named, stream=log)
+        self.telemetry: Telemetry = open_telemetry(
+            settings.telemetry,
+            version=__version__,
+            models=named,
+            upstreams=[upstream.name for upstream in settings.upstreams],
+            stream=log,
+        )
         self.client = Client()
         self.store = open_store(
-            settings.redis, (settings.compaction or CompactionSettings()).memory_mb, self._redis_failed
+            settings.redis,
+            (settings.compaction or CompactionSettings()).memory_mb,
+            self._redis_failed,
+            self.telemetry.log.redis,
         )
         if settings.redis is not None:
             self._watch_redis(settings.redis)
@@ -111,7 +120,13 @@ class Parts:
         if own is not None and not own.is_dir():
             raise ConfigError(f"[compaction] prompts: {own} is not a directory. Name one, or remove the line.")
         prompts = load_prompts(own)
-        return Summarizer(compaction, self.store, partial(complete, self.calls), prompts, self._summary_made)
+        return Summarizer(
+            compaction,
+            self.store,
+            partial(complete, self.calls, self.telemetry.metrics.upstream_call),
+            prompts,
+            self._summary_made,
+        )
 
     def _summary_made(self, call: SummaryCall) -> None:
         outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"
@@ -121,6 +136,7 @@ class Parts:
             call.seconds,
             call.tokens_in,
             call.tokens_out,
+            "" if outcome == "made" else call.result,
             prices(self.limits.known(self.calls.route(call.model).name, call.model).prices),
         )
         self.telemetry.summary_run(run)

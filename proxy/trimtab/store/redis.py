@@ -65,16 +65,18 @@ class RedisStore:
         settings: RedisSettings,
         memory: MemoryStore,
         on_error: Callable[[str], None] = lambda cause: None,
+        on_change: Callable[[bool, str], None] = lambda answers, cause: None,
     ) -> None:
-        """`on_error` gets the cause of each failed call, one word of `CAUSES`. Raises ConfigError for an address or
-        a `ca_file` that cannot be used.
+        """`on_error` gets the cause of each failed call, one word of `CAUSES`; `on_change` is called when the server
+        is left alone after failures (False, and the last cause), and when it is used again. Raises ConfigError for an
+        address or a `ca_file` that cannot be used.
         """
         self._client = connect(settings)
         self._memory = memory
         self._timeout = settings.timeout_ms / 1000
         self._slots = asyncio.Semaphore(settings.max_connections)
         self._max_value = settings.max_value_kb << 10
-        self._on_error = on_error
+        self._on_error, self._on_change = on_error, on_change
         self._breaker = Breaker(forget_s=1.0)
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -141,12 +143,16 @@ class RedisStore:
         if not done:  # perhaps this process was late: let it read what has arrived
             done, _ = await asyncio.wait({task}, timeout=GRACE_S)
         answer = task.result() if done else _Failed("timeout")
-        if not isinstance(answer, _Failed):
+        answered, cause = not isinstance(answer, _Failed), answer.cause if isinstance(answer, _Failed) else None
+        if cause is not None:
+            self._on_error(cause)
+        used = self._breaker.closed
+        if answered:
             self._breaker.succeeded()
-        elif answer.cause is not None:
-            self._on_error(answer.cause)
-            if answer.cause not in QUICK:
-                self._breaker.failed()
+        elif cause is not None and cause not in QUICK:
+            self._breaker.failed()
+        if self._breaker.closed != used:
+            self._on_change(self._breaker.closed, cause or "")
         return answer
 
     def _start(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:

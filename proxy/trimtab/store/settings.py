@@ -31,12 +31,14 @@ def open_store(
     redis: RedisSettings | None,
     memory_mb: int = 64,
     on_error: Callable[[str], None] = lambda cause: None,
+    on_change: Callable[[bool, str], None] = lambda answers, cause: None,
 ) -> Store:
     """The store to use. Nothing is connected yet: `ping` connects.
 
     `memory_mb` bounds the values held in this process, in MiB. `on_error` gets one word for each failed call:
-    timeout, connection, refused, protocol, cluster. Raises ConfigError for an address or a `ca_file` that cannot be
-    used.
+    timeout, connection, refused, protocol, cluster; `on_change` is called when Redis is left alone after failures
+    (False, and the last cause) and when it is used again (True). Raises ConfigError for an address or a `ca_file` that
+    cannot be used.
     """
     max_value_kb = redis.max_value_kb if redis else RedisSettings(url="").max_value_kb
     memory = MemoryStore(memory_mb << 20, max_value_kb << 10)
@@ -44,4 +46,4 @@ def open_store(
         return memory
     from trimtab.store.redis import RedisStore
 
-    return RedisStore(redis, memory, on_error)
+    return RedisStore(redis, memory, on_error, on_change)

@@ -29,7 +29,7 @@ class SummaryCall(msgspec.Struct, frozen=True):
     """One call that was made, for metrics."""
 
     model: str
-    result: str  # "made", a reason of `accept.REASONS`, or the code of an error
+    result: str  # "made", a reason of `accept.REASONS`, or the code or the cause of an error
     answered: bool  # False when the call failed without an answer
     tokens_in: int  # as reported, or estimated where nothing is reported
     tokens_out: int
@@ -75,7 +75,7 @@ class Author:
         except TimeoutError:
             return Completion(""), "upstream_timeout"
         except TrimtabError as error:
-            return Completion(""), error.code or error.type
+            return Completion(""), error.detail.get("cause") or error.code or error.type
 
 
 def _separate(chain: Chain, parts: Sequence[Entry], users: list[str]) -> CompletionRequest:

@@ -16,6 +16,7 @@ from trimtab.telemetry import log
 from trimtab.telemetry.log import Ended, ExchangeLog
 from trimtab.telemetry.metrics import Labels, Metrics
 from trimtab.telemetry.record import (
+    CallEnd,
     Edited,
     Exchange,
     Outcome,
@@ -26,6 +27,7 @@ from trimtab.telemetry.record import (
     SummaryRun,
     Timing,
     Tokens,
+    UpstreamCall,
     Usage,
 )
 from trimtab.telemetry.settings import TelemetrySettings
@@ -33,6 +35,7 @@ from trimtab.telemetry.trace import NO_TRACING, ExchangeSpan, Tracing, tracing
 
 __all__ = [
     "NO_TRACING",
+    "CallEnd",
     "Edited",
     "Exchange",
     "ExchangeSpan",
@@ -47,6 +50,7 @@ __all__ = [
     "Timing",
     "Tokens",
     "Tracing",
+    "UpstreamCall",
     "Usage",
     "open_telemetry",
 ]
@@ -132,11 +136,15 @@ def open_telemetry(
     *,
     version: str = "",
     models: Iterable[str] = (),
+    upstreams: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> Telemetry:
     """Set up this process's log and return its telemetry, with its own registry. `models` are the names that are
-    configured without a glob. Raises ConfigError when traces are on and the extra is missing."""
+    configured without a glob, `upstreams` those of the tables. Raises ConfigError when traces are on and the extra is
+    missing."""
     trace = tracing(settings, version)
     registry = CollectorRegistry()
     metrics = Metrics(registry, Labels(models), version)
+    for name in upstreams:
+        metrics.start_upstream(name)
     return Telemetry(registry, metrics, log.configure(settings, stream), trace)

@@ -138,8 +138,8 @@ WINDOW_FILL = Metric(
 )
 UPSTREAM_RESPONSES = Metric(
     "trimtab_upstream_responses_total",
-    "Calls of an upstream by status: 2xx, 3xx, 4xx, 429, 5xx, none (no answer), cancelled (the client disconnected"
-    " first).",
+    "Calls of an upstream, those of the summary model included, by status: 2xx, 3xx, 4xx, 401, 403, 429, 5xx, none (no"
+    " answer), broken_off (the answer began and did not end), cancelled (the client disconnected first).",
     ("upstream", "code"),
 )
 RETRIES = Metric("trimtab_retries_total", "Calls of an upstream that were retried.", ("upstream",))

@@ -144,7 +144,14 @@ class ExchangeLog:
             "model": run.model[:_LONGEST],
         }
         del found["prices"]
-        getattr(self._logger, level)("summary", **found)
+        getattr(self._logger, level)("summary", **{name: value for name, value in found.items() if value != ""})
+
+    def redis(self, answers: bool, cause: str) -> None:
+        """Write one line when Redis stops answering, or answers again. `cause` is one word: timeout, connection."""
+        if answers:
+            self._logger.info("redis", answers=True)
+        else:
+            self._logger.warning("redis", answers=False, cause=cause)
 
     def bug(self, request_id: str, error: BaseException) -> None:
         """Write one line for an unexpected error: its type and place, not its message."""

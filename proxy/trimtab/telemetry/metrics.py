@@ -18,7 +18,16 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from trimtab.telemetry import catalogue as names
 from trimtab.telemetry.catalogue import Metric
-from trimtab.telemetry.record import PARTS, STAGES, Exchange, Outcome, RunOutcome, SummaryResult, SummaryRun
+from trimtab.telemetry.record import (
+    PARTS,
+    STAGES,
+    Exchange,
+    Outcome,
+    RunOutcome,
+    SummaryResult,
+    SummaryRun,
+    UpstreamCall,
+)
 from trimtab.telemetry.savings import Ledger, gross_usd, run_usd
 
 OTHER = "other"
@@ -28,6 +37,9 @@ _LONGEST_NAME = 128  # characters
 # Outcomes in which the upstream accepted the model's name, so it is a real one.
 _SERVED = frozenset(("passed", "shaped", "observed", "bypassed"))
 _ERRORS = frozenset(("upstream_rejected", "upstream_error", "overloaded", "abandoned", "failed"))
+# Statuses that an operator acts on are counted by themselves: a key that is denied, a rate limit.
+_OWN_CODES = {401: "401", 403: "403", 429: "429"}
+_CODES = ("2xx", "3xx", "4xx", *_OWN_CODES.values(), "5xx", "none", "cancelled", "broken_off")
 _TOKEN_KINDS = ("original", "sent", *STAGES, "compaction_in", "compaction_out")
 
 
@@ -124,6 +136,13 @@ class Metrics:
         for name in (names.SAVED_USD.name, names.COMPACTION_USD.name):
             _ = self._series[name][(model,)]
 
+    def start_upstream(self, upstream: str) -> None:
+        """Make an upstream's series at 0, so that its first fault is seen as one."""
+        for code in _CODES:
+            _ = self._responses[upstream, code]
+        for name in (names.RETRIES.name, names.OVERFLOW.name):
+            _ = self._series[name][(upstream,)]
+
     def observe(self, exchange: Exchange) -> None:
         """Count one exchange. Takes microseconds and never raises."""
         if exchange.outcome in _SERVED and 200 <= (exchange.upstream_status or 0) < 300:
@@ -134,7 +153,7 @@ class Metrics:
         self._requests[model, exchange.outcome].inc()
         self._observe_plan(exchange, model)
         self._observe_time(exchange)
-        if exchange.upstream_status is not None:
+        if exchange.calls:
             self._observe_upstream(exchange, model)
         if exchange.usage is not None:
             self._observe_usage(exchange, model)
@@ -166,9 +185,8 @@ class Metrics:
 
     def _observe_upstream(self, exchange: Exchange, model: str) -> None:
         upstream = exchange.upstream
-        self._responses[upstream, _code(exchange)].inc()
-        if exchange.retries:
-            self._series[names.RETRIES.name][(upstream,)].inc(exchange.retries)
+        for call in exchange.calls:
+            self.upstream_call(call)
         if exchange.overflow:
             self._series[names.OVERFLOW.name][(upstream,)].inc()
         if exchange.path != "chat":
@@ -201,6 +219,12 @@ class Metrics:
             self._series[names.FAIL_OPEN.name][(exchange.fail_open,)].inc()
         if exchange.outcome == "shaped":
             self._book(model, gross_usd(exchange, model in self._serve_cache))
+
+    def upstream_call(self, call: UpstreamCall) -> None:
+        """Count one call of an upstream: a client's, or our own of the summary model."""
+        self._responses[call.upstream, _code(call)].inc()
+        if call.retries:
+            self._series[names.RETRIES.name][(call.upstream,)].inc(call.retries)
 
     def summary_run(self, run: SummaryRun) -> None:
         """Count one call of the summary model."""
@@ -250,12 +274,11 @@ class Metrics:
         self._series[names.CALIBRATION.name][upstream, self.labels.label(model)].set(factor)
 
 
-def _code(exchange: Exchange) -> str:
-    """The upstream's status as a bounded label: its class; 429 on its own, because a rate limit is not a fault; `none`
-    without an answer."""
-    status = exchange.upstream_status or 0
-    if status == 429:
-        return "429"
-    if 200 <= status < 600:
-        return f"{status // 100}xx"
-    return "cancelled" if exchange.outcome == "abandoned" else "none"
+def _code(call: UpstreamCall) -> str:
+    """How a call ended, as a bounded label: its status or the class of it, `none` without an answer, `cancelled`,
+    `broken_off`."""
+    if call.end != "answered":
+        return call.end
+    if call.status in _OWN_CODES:
+        return _OWN_CODES[call.status]
+    return f"{call.status // 100}xx" if 200 <= call.status < 600 else "none"

@@ -30,10 +30,24 @@ Stage = Literal["truncated", "cleared", "summarized", "dropped", "squeezed"]
 SummaryResult = Literal["none", "hit", "miss", "fallback", "background"]
 PathKind = Literal["chat", "plan", "passthrough"]
 RunOutcome = Literal["made", "rejected", "failed"]
+CallEnd = Literal["answered", "broken_off", "cancelled"]
 
 # Parts of the proxy that may fail: the request is then served without them.
 PARTS = ("plan", "apply")
 STAGES: tuple[Stage, ...] = ("truncated", "cleared", "summarized", "dropped", "squeezed")
+
+
+class UpstreamCall(Struct, frozen=True):
+    """One call of an upstream, its retries included: `retries` are the tries that failed before the last one.
+
+    `status` is 0 without an answer. `broken_off`: the answer began and did not end. `cancelled`: the client left, or
+    the server stopped, before the answer began.
+    """
+
+    upstream: str
+    status: int = 0
+    retries: int = 0
+    end: CallEnd = "answered"
 
 
 class Prices(Struct, frozen=True):
@@ -73,7 +87,8 @@ class Usage(Struct, frozen=True):
 class SummaryRun(Struct, frozen=True):
     """One call of the summary model: the tokens it read and wrote, the seconds it took.
 
-    `rejected`: the answer was not usable (empty, cut off, larger than its source). `failed`: there was no answer.
+    `rejected`: the answer was not usable (empty, cut off, larger than its source). `failed`: there was no answer, or an
+    error. `reason` is why: `cut_off`, `upstream_timeout`, `500 server_error`; "" for one that was made.
     """
 
     model: str
@@ -81,6 +96,7 @@ class SummaryRun(Struct, frozen=True):
     seconds: float
     tokens_in: int = 0
     tokens_out: int = 0
+    reason: str = ""
     prices: Prices | None = None
 
 
@@ -96,7 +112,7 @@ class Timing(Struct, frozen=True):
 class Exchange(Struct, frozen=True, kw_only=True):
     """One request, from its arrival to the last byte of its answer.
 
-    `status` is the client's, `upstream_status` the upstream's: None when it was not called, 0 when it did not answer.
+    `status` is the client's. `calls` are the calls of the upstream in their order: a second one follows an overflow.
     `upstream` is where the model was routed to, even when it was not called. `estimate_ratio` is counted / estimated
     prompt tokens. `prefix_break` is the stage that first changed messages which earlier requests had sent, or "".
     `fail_open` names the part that failed and was left out.
@@ -108,7 +124,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     status: int
     model: str = ""
     upstream: str = ""
-    upstream_status: int | None = None
+    calls: tuple[UpstreamCall, ...] = ()
     stream: bool = False
     profile: str = ""
     hint: str = ""
@@ -119,8 +135,17 @@ class Exchange(Struct, frozen=True, kw_only=True):
     estimate_ratio: float | None = None
     prefix_break: str = ""
     timing: Timing = Timing()
-    retries: int = 0
     overflow: bool = False
     fail_open: str = ""
     error_code: str = ""
     prices: Prices | None = None
+
+    @property
+    def upstream_status(self) -> int | None:
+        """The status of the last call: None when the upstream was not called, 0 when it did not answer."""
+        return self.calls[-1].status if self.calls else None
+
+    @property
+    def retries(self) -> int:
+        """The retries of all calls."""
+        return sum(call.retries for call in self.calls)

@@ -95,8 +95,7 @@ class Client:
             with attempt:
                 if attempt.num > 1:
                     outcome = await self._attempt(call)
-                if isinstance(outcome, Answer):
-                    outcome.retries = attempt.num - 1
+                (outcome if isinstance(outcome, Answer) else outcome.error).retries = attempt.num - 1
                 if attempt.num > call.upstream.retries or not call.may_retry(outcome):
                     break
                 if isinstance(outcome, Answer):

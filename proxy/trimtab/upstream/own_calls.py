@@ -30,11 +30,13 @@ _ERRORS = (httpx.TransportError, httpx.InvalidURL, *AIOHTTP_ERRORS)
 
 
 class Reply(NamedTuple):
-    """The answer to a call of our own. `body` is decoded; it is empty when its content-encoding cannot be decoded."""
+    """The answer to a call of our own. `body` is decoded; it is empty when its content-encoding cannot be decoded.
+    `retries`: tries that failed before."""
 
     status: int
     headers: Pairs
     body: bytes
+    retries: int = 0
 
 
 class OwnCalls:
@@ -58,8 +60,9 @@ class OwnCalls:
                 if attempt.num <= upstream.retries and call.may_retry(outcome):
                     raise TryAgain(upstream.name)
         if isinstance(outcome, Failure):
+            outcome.error.retries = attempt.num - 1
             raise outcome.error
-        return outcome
+        return outcome._replace(retries=attempt.num - 1)
 
     async def _attempt(self, call: Call, body: bytes, limit: int) -> Reply | Failure:
         upstream = call.upstream

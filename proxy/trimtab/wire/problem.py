@@ -8,6 +8,7 @@ the same object, and without `[DONE]`, so that a client does not take half an an
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -39,6 +40,28 @@ def headers(error: TrimtabError) -> list[tuple[bytes, bytes]]:
 def sse_event(error: TrimtabError, request_id: str | None = None) -> bytes:
     """The event that ends a stream whose headers have been sent."""
     return sse.event(envelope(error, request_id))
+
+
+_CODE = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
+
+
+class _Envelope(msgspec.Struct):
+    error: Any = None
+
+
+def code_of(body: bytes) -> str:
+    """The code of an error in OpenAI's envelope, as an upstream wrote it: the first of its `code`, `status` and `type`
+    that is a name. "" for anything else: a sentence could quote the conversation, and this is logged. Never raises.
+
+        {"error": {"message": …, "type": "invalid_request_error", "code": "invalid_api_key"}}  ->  "invalid_api_key"
+        {"type": "error", "error": {"type": "overloaded_error", "message": …}}                 ->  "overloaded_error"
+    """
+    try:
+        error = msgspec.json.decode(body, type=_Envelope).error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    found = (error.get(name) for name in ("code", "status", "type")) if isinstance(error, dict) else ()
+    return next((code for code in found if isinstance(code, str) and _CODE.fullmatch(code)), "")
 
 
 def _fields(error: TrimtabError, request_id: str | None) -> dict[str, Any]:
