@@ -94,6 +94,12 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
               " response began and did not end. cancelled: the client left first.",
               ((rate(names.UPSTREAM_RESPONSES, SCOPE, "upstream, code"), "{{upstream}} {{code}}"),), "reqps", width=12,
               stack=True),
+        Panel("Request bodies held", "Bytes of request bodies in the fullest replica, and how many a replica may hold."
+              " Beyond that clients get a 503.", (
+            (f"max({names.INFLIGHT_BYTES.name}{{{SCOPE}}})", "held"),
+            (f"min({names.INFLIGHT_BYTES_LIMIT.name}{{{SCOPE}}})", "may be held")), "bytes", width=12),
+        Panel("Resident memory", "Memory of each replica. Near the container's limit the system kills the process.",
+              ((f"process_resident_memory_bytes{{{SCOPE}}}", "{{instance}}"),), "bytes", width=12),
     )),
     ("What did it save?", (
         Panel("Tokens not sent", "Tokens the clients sent and the upstream did not get, over the time shown.",

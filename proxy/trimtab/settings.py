@@ -36,8 +36,8 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     max_body_mb: Count = 64  # megabytes of one body, also after decompression; vision requests are large
-    max_in_flight_mb: Count = 512  # megabytes of all bodies in flight; above it: 503 with retry-after
-    max_in_flight: Count = 2_000  # requests in flight; above it: 503 with retry-after
+    max_in_flight_mb: Count | None = None  # megabytes of all bodies in flight; None: by the memory limit (`memory`)
+    max_in_flight: Count = 2_000  # requests in flight; above either: 503 with retry-after
     client_keys: tuple[str, ...] = ()  # SHA-256, in hex, of the keys that clients must send
     grace_s: Seconds = 30.0  # how long open streams may take to finish after SIGTERM
     drain_s: Seconds = 2.0  # how long readiness fails before the server stops listening

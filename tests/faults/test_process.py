@@ -21,6 +21,8 @@ import pytest
 
 from tests.support.chat import COMPLETION, WINDOW, post
 from tests.support.conversations import agent_run, chat
+from tests.support.memory_group import memory_group
+from tests.support.running import sample
 from tests.support.scripted import STALL, Pause, Received, ScriptedUpstream, Step, closed_port, json_reply, sse_reply
 from tests.support.served import Served, serving
 from tests.support.valkey import Valkey
@@ -332,6 +334,46 @@ async def test_a_crowd_of_large_requests_meets_a_bound_and_a_clear_503(requests:
     assert all(wait == "1" and named in text for status, wait, text in answers if status == 503)
     assert later == [200] * 3
     assert (most - before) / 1024 < 400, f"{most / 1024:.0f} MB, {before / 1024:.0f} MB before, {statuses}"
+
+
+@pytest.mark.parametrize("messages", [1, 10_000], ids=["one message", "many messages"])
+async def test_bodies_beyond_the_memory_limit_get_a_503_and_the_process_lives(messages: int) -> None:
+    """20 clients with 10 MB each, three times, within 256 MiB that the system enforces. One long message is refused as
+    too long for the model, many short ones are shaped."""
+    text = "x" * (10_000_000 // messages)
+    turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i in range(messages - 1)]
+    body = msgspec.json.encode({"model": "gpt-4o", "messages": [*turns, {"role": "user", "content": text}]})
+    with memory_group(256 << 20) as prefix:
+        async with (
+            ScriptedUpstream(lambda _: [Pause(1.5), *json_reply(COMPLETION)]) as upstream,
+            serving(upstream.base_url, "[limits]\ndiscover = false\n", prefix=prefix) as served,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+        ):
+            answers = []
+            for _ in range(3):
+                answers += await asyncio.gather(*(_crowded(session, served, body) for _ in range(20)))
+            metrics = await (await session.get(served.url + "/metrics")).text()
+            assert served.process.returncode is None
+    statuses = Counter(status for status, _, _ in answers)
+    assert set(statuses) == {400 if messages == 1 else 200, 503}, statuses
+    assert all(wait == "1" and "max_in_flight_mb" in text for status, wait, text in answers if status == 503)
+    assert sample(metrics, "trimtab_inflight_bytes_limit") == 32 << 20
+    assert sample(metrics, "trimtab_inflight_bytes") == 0
+    assert 0 < sample(metrics, "process_resident_memory_bytes") < 256 << 20
+
+
+async def test_a_refused_body_is_not_held_until_the_next_garbage_collection() -> None:
+    body = msgspec.json.encode({"model": "gpt-4o", "messages": [{"role": "user", "content": "x" * 10_000_000}]})
+    async with (
+        ScriptedUpstream(json_reply(COMPLETION)) as upstream,
+        serving(upstream.base_url, "[limits]\ndiscover = false\n") as served,
+        aiohttp.ClientSession() as session,
+    ):
+        sizes = []
+        for _ in range(10):
+            assert (await _crowded(session, served, body))[0] == 400
+            sizes.append(served.rss_kb() // 1024)
+    assert max(sizes[2:]) - sizes[1] < 30, sizes
 
 
 async def _crowded(session: aiohttp.ClientSession, served: Served, body: bytes) -> tuple[int, str | None, str]:

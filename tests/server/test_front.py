@@ -11,7 +11,8 @@ from yarl import URL
 
 from tests.support.chat import COMPLETION, post
 from tests.support.conversations import chat
-from tests.support.running import running
+from tests.support.raw import exchange, request
+from tests.support.running import running, sample
 from tests.support.scripted import STALL, ScriptedUpstream, json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio
@@ -63,6 +64,35 @@ async def test_a_body_too_large_is_refused_before_it_has_come() -> None:
         assert proxy.parts.load.bytes == 0
     assert (answer.status, answer.json()["error"]["code"]) == (413, "request_too_large")
     assert "1 MB" in answer.json()["error"]["message"]
+
+
+async def test_who_still_uploads_reads_the_answer_and_not_a_reset() -> None:
+    toml = "[server]\nmax_body_mb = 1\n"
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await exchange(proxy.url, request(body=b"x" * 20_000_000, extra=b""), wait_s=1)
+    assert (answer.status, answer.reset) == (413, False)
+
+
+async def test_bytes_in_flight_are_a_metric() -> None:
+    body = msgspec.json.encode({"model": "m", "messages": chat(3)})
+    async with ScriptedUpstream([STALL]) as upstream, running(upstream.base_url) as proxy:
+        waiting = asyncio.ensure_future(post(proxy.url, body))
+        while not upstream.requests:  # noqa: ASYNC110  the upstream is a list of what came
+            await asyncio.sleep(0.01)
+        metrics = await proxy.metrics()
+        waiting.cancel()
+    assert sample(metrics, "trimtab_inflight_bytes") == len(body)
+    assert sample(metrics, "trimtab_inflight_requests") == 1
+    assert sample(metrics, "trimtab_inflight_bytes_limit") >= 8 << 20
+    assert sample(metrics, "process_open_fds") > 0
+
+
+async def test_a_body_above_what_may_be_in_flight_is_not_asked_to_come_again() -> None:
+    toml = "[server]\nmax_in_flight_mb = 1\n"
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await post(proxy.url, b"x" * ((1 << 20) + 1))
+    assert (answer.status, answer.json()["error"]["code"]) == (413, "request_too_large")
+    assert "max_in_flight_mb" in answer.json()["error"]["message"]
 
 
 async def test_nothing_is_held_once_answers_are_given() -> None:

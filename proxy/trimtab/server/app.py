@@ -35,7 +35,8 @@ AnyRequest = Request[Any, Any, Any]
 def create_app(parts: Parts) -> ASGIApp:
     """The application over running parts."""
     pages = create_pages(parts)
-    max_body = parts.settings.server.max_body_mb * _MB
+    # A body above what may be in flight at all would be told to come again for ever.
+    max_body = min(parts.settings.server.max_body_mb * _MB, parts.load.max_bytes)
     front = Front(parts.gateway, parts.load, parts.watches, max_body, pages)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from random import getrandbits
 from typing import Any
 
@@ -21,6 +22,10 @@ Fields = Mapping[bytes, bytes]
 
 # Seconds of silence within an upload after which its place is given to another; nginx's client_body_timeout.
 UPLOAD_PAUSE_S = 60.0
+
+# Seconds for which an upload is still read, and dropped, after it was answered. A connection closed under an upload is
+# reset, and the client sees that instead of the answer (nginx's lingering_close).
+LINGER_S = 2.0
 
 
 class RequestBody:
@@ -98,6 +103,16 @@ class RequestBody:
             f"The request body stopped for {self._pause_s:g} seconds before it was complete. Send it again."
         )
 
+    async def discard(self) -> None:
+        """Read what is still to come and drop it, for `LINGER_S` seconds at most, unless it is being read already."""
+        if self._waiting is not None:
+            return
+        self.release()
+        with suppress(TimeoutError, ClientGone):
+            async with asyncio.timeout(LINGER_S):
+                while not self.complete:
+                    await self._next()
+
     def release(self) -> None:
         """Count the body as no longer held."""
         self._load.release(self.held)
@@ -118,7 +133,8 @@ class RequestBody:
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(
-            f"The request body is larger than {self._max >> 20} MB. Send less, or raise max_body_mb in [server]."
+            f"The request body is larger than {self._max >> 20} MB. Send less, or raise max_body_mb in [server] "
+            "(max_in_flight_mb too, where that is lower)."
         )
 
 
@@ -128,7 +144,7 @@ class Response:
 
     def __init__(self, send: Send, body: RequestBody) -> None:
         self._send, self._body = send, body
-        self.started = False
+        self.started = self._lingers = False
 
     async def start(self, status: int, headers: Headers) -> None:
         """See `Downstream.start`."""
@@ -150,7 +166,14 @@ class Response:
 
     async def end(self, chunk: bytes = b"") -> None:
         """See `Downstream.end`."""
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
+        self._lingers = not self._body.complete
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": self._lingers})
+
+    async def linger(self) -> None:
+        """End an answer that was given before the whole body came: read the rest of the body first, and drop it."""
+        if self._lingers:
+            await self._body.discard()
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def incoming_of(scope: Message) -> Incoming:

@@ -33,10 +33,11 @@ class Front:
         response = Response(send, body)
         if self._load.full:
             await self._gateway.turn_away(incoming, response, draining=self._load.draining)
-            return
+            return await response.linger()
         self._load.requests += 1
         try:
             await self._watched(scope, incoming, body, response, receive)
+            await response.linger()
         finally:
             self._load.leave()
             body.release()

@@ -16,7 +16,8 @@ from trimtab.errors import Overloaded
 _libc = ctypes.CDLL(None)
 _trim = getattr(_libc, "malloc_trim", None)  # glibc's; elsewhere nothing is done
 
-WORTHWHILE = 64 << 20  # bytes held at once; below, giving back is not worth its milliseconds
+# Bytes held at once before it is worth the milliseconds it takes; half of what may be held, where that is less.
+WORTHWHILE = 64 << 20
 
 
 def give_back() -> None:
@@ -30,7 +31,7 @@ class Load:
     stopping; `emptied` is called once nothing is held and at least `WORTHWHILE` bytes were."""
 
     def __init__(self, max_requests: int, max_bytes: int, emptied: Callable[[], None] = give_back) -> None:
-        self._max_requests, self._max_bytes, self._emptied = max_requests, max_bytes, emptied
+        self._max_requests, self.max_bytes, self._emptied = max_requests, max_bytes, emptied
         self.requests = self.bytes = self._most = 0
         self._idle: asyncio.Event | None = None
         self.leaving = False  # readiness fails
@@ -55,7 +56,7 @@ class Load:
 
     def hold(self, size: int) -> None:
         """Count `size` more bytes. Raises Overloaded beyond the bound."""
-        if self.bytes + size > self._max_bytes:
+        if self.bytes + size > self.max_bytes:
             raise Overloaded("Too many bytes are in flight at this proxy (max_in_flight_mb). Try again in a second.")
         self.bytes += size
         self._most = max(self._most, self.bytes)
@@ -63,6 +64,6 @@ class Load:
     def release(self, size: int) -> None:
         """Count `size` bytes less."""
         self.bytes -= size
-        if not self.bytes and self._most >= WORTHWHILE:
+        if not self.bytes and self._most >= min(WORTHWHILE, self.max_bytes // 2):
             self._most = 0
             self._emptied()

@@ -26,6 +26,7 @@ from trimtab.exchange.summary_call import Compaction, complete
 from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
 from trimtab.server.load import Load
+from trimtab.server.memory import bodies_within, memory_limit
 from trimtab.server.watch import Watches
 from trimtab.settings import Settings
 from trimtab.store.settings import RedisSettings, open_store
@@ -82,7 +83,9 @@ class Parts:
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
         decider = Decider(self.limits, policies)
         self.gateway = Gateway(Services(self.calls, decider, self.telemetry, compaction), access)
-        self.load = Load(server.max_in_flight, server.max_in_flight_mb * _MB)
+        max_bytes = server.max_in_flight_mb * _MB if server.max_in_flight_mb else bodies_within(memory_limit())
+        self.load = Load(server.max_in_flight, max_bytes)
+        self.telemetry.watch_load(lambda: (self.load.bytes, max_bytes))
         self.watches = Watches()
 
     async def start(self) -> str:

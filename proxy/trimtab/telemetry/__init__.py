@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from time import time
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, exposition
+from prometheus_client import CollectorRegistry, ProcessCollector, exposition
 
 from trimtab.telemetry import log
 from trimtab.telemetry.log import Ended, ExchangeLog
@@ -69,6 +69,7 @@ class Telemetry:
         self.log = lines
         self.trace = trace
         self._redis: tuple[str, Callable[[], bool]] | None = None
+        self._load: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._ended: list[Ended] = []
         self._scheduled = False  # `settle` will be called soon
 
@@ -115,10 +116,15 @@ class Telemetry:
         the metric is absent."""
         self._redis = (mode, answers)
 
+    def watch_load(self, held: Callable[[], tuple[int, int]]) -> None:
+        """Report at each scrape the bytes of request bodies held, and how many may be."""
+        self._load = held
+
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Body and content type of `/metrics`: OpenMetrics when the `Accept` header asks for it, else Prometheus'
         text."""
         self.settle()
+        self.metrics.bodies_held(*self._load())
         if self._redis is not None:
             mode, answers = self._redis
             self.metrics.redis_up(mode, answers())
@@ -144,6 +150,7 @@ def open_telemetry(
     missing."""
     trace = tracing(settings, version)
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
     metrics = Metrics(registry, Labels(models), version)
     for name in upstreams:
         metrics.start_upstream(name)

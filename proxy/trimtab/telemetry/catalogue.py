@@ -145,6 +145,10 @@ UPSTREAM_RESPONSES = Metric(
 RETRIES = Metric("trimtab_retries_total", "Calls of an upstream that were retried.", ("upstream",))
 FAIL_OPEN = Metric("trimtab_fail_open_total", "Requests served without a part of the proxy that failed.", ("part",))
 INFLIGHT = Metric("trimtab_inflight_requests", "Requests in progress.", gauge=True)
+INFLIGHT_BYTES = Metric("trimtab_inflight_bytes", "Bytes of request bodies held now.", gauge=True)
+INFLIGHT_BYTES_LIMIT = Metric(
+    "trimtab_inflight_bytes_limit", "Bytes of request bodies that may be held at once; beyond it: 503.", gauge=True
+)
 CONTEXT_SIZE = Metric(
     "trimtab_context_size_tokens", "The context size in use for a model.", ("upstream", "model"), gauge=True
 )

@@ -253,6 +253,11 @@ class Metrics:
         """Set the number of requests in flight."""
         self._inflight.set(self._held)
 
+    def bodies_held(self, held: int, most: int) -> None:
+        """The bytes of request bodies held now, and how many may be."""
+        self._series[names.INFLIGHT_BYTES.name][()].set(held)
+        self._series[names.INFLIGHT_BYTES_LIMIT.name][()].set(most)
+
     def smaller_try(self, saved: bool) -> None:
         """A request was sent once more, smaller, after an overflow; `saved` when the upstream accepted it."""
         self._series[names.SMALLER_TRIES.name]["saved" if saved else "refused",].inc()
