@@ -10,12 +10,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post
-from tests.support.conversations import agent_run, chat
+from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post, token_counts
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import Running, running, sample
 from tests.support.scripted import (
     CLOSE,
     STALL,
+    Pause,
     Received,
     Script,
     ScriptedUpstream,
@@ -24,9 +25,11 @@ from tests.support.scripted import (
     json_reply,
     sse_reply,
 )
-from tests.support.summaries import SUMMARIES
+from tests.support.summaries import SUMMARIES, SUMMARY_TEXT, writing_as_writer
 from tests.support.valkey import Valkey
 from tests.support.waiting import eventually
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.texts import NOTE
 from trimtab.settings import parse
 
 pytestmark = pytest.mark.anyio
@@ -179,6 +182,91 @@ async def test_a_call_of_the_summary_model_is_counted_with_its_upstream_and_give
     assert answer.status == 200
     assert (responses(metrics, "writer"), responses(metrics)) == ({code: 1}, {"2xx": 1})
     assert (run["outcome"], run["reason"], run["level"]) == ("failed", reason, "warning")
+
+
+MANAGED = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+
+
+def failing_writer(received: Received) -> list[Step]:
+    """Answers the chat, and the summary model with an error."""
+    if received.json()["model"] == "writer":
+        return json_reply({"error": {"type": "server_error"}}, 500)
+    return sse_reply(EVENT) if received.json().get("stream") else json_reply(COMPLETION)
+
+
+async def test_a_summary_that_failed_is_reported_as_what_was_done_instead() -> None:
+    """In the headers, the comment of a stream, `applied_edits`, the log and the metrics."""
+    body = {"model": "m", "messages": chat(16), "context_management": MANAGED}
+    async with ScriptedUpstream(failing_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+        answer = await post(proxy.url, body)
+        stream = await post(proxy.url, {**body, "stream": True}, authorization="Bearer another")
+        again = await post(proxy.url, body)  # while the model is left alone
+        metrics = await proxy.metrics()
+        found = lines(proxy)
+    for given in (answer, stream, again):
+        assert "summarized=0, dropped=" in given.headers["x-trimtab-edits"]
+        assert "dropped=0" not in given.headers["x-trimtab-edits"]
+        assert given.headers["x-trimtab-summary"] == "fallback"
+        assert "x-trimtab-summary-messages" not in given.headers
+    comment = msgspec.json.decode(stream.body.split(b"\n")[0].removeprefix(b": trimtab "))
+    assert (set(comment["edits"]), comment["summary"]) == ({"dropped"}, "fallback")
+    (edit,) = answer.json()["context_management"]["applied_edits"]
+    assert (edit["type"], edit["summary"], edit["messages"]) == ("trimtab_dropped", "fallback", found[0]["dropped"])
+    assert [line["summary"] for line in found] == ["fallback"] * 3
+    assert [line["summary_cause"] for line in found] == ["500 server_error", "500 server_error", "paused"]
+    assert not [line for line in found if "summarized" in line]
+    assert sample(metrics, 'trimtab_tokens_total{kind="dropped",model="m"}') > 0
+    assert sample(metrics, 'trimtab_tokens_total{kind="summarized",model="m"}') == 0
+    assert sample(metrics, 'trimtab_edits_total{model="m",stage="dropped"}') == 3 * found[0]["dropped"]
+
+
+async def test_what_was_sent_is_counted_with_the_note_and_not_with_the_room_for_a_summary() -> None:
+    async with ScriptedUpstream(failing_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+        failed = await post(proxy.url, {"model": "m", "messages": chat(16)})
+    async with ScriptedUpstream(writing_as_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+        made = await post(proxy.url, {"model": "m", "messages": chat(16)})
+    note, summary = text_tokens(NOTE), text_tokens(SUMMARY_TEXT)
+    assert token_counts(failed)["sent"] - token_counts(made)["sent"] == note - summary
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_refused_request_was_not_sent_and_says_so_everywhere() -> None:
+    question = {"role": "user", "content": prose(20_000)}
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, {"model": "m", "messages": [*chat(3), question]})
+        metrics = await proxy.metrics()
+        (line,) = lines(proxy)
+    assert answer.status == 400
+    assert token_counts(answer)["sent"] == 0
+    assert token_counts(answer)["original"] == line["tokens_original"] > 15_000
+    assert answer.headers["x-trimtab-edits"] == "truncated=0, cleared=0, summarized=0, dropped=0, squeezed=0"
+    assert answer.headers["x-trimtab-limit-source"] == "configured"
+    assert "tokens_sent" not in line
+    for kind in ("original", "sent", "dropped"):
+        assert sample(metrics, f'trimtab_tokens_total{{kind="{kind}",model="other"}}') == 0
+    assert sample(metrics, 'trimtab_window_fill_ratio_count{kind="original",model="other"}') == 1
+    assert 'trimtab_window_fill_ratio_count{kind="sent"' not in metrics
+
+
+async def test_a_second_send_does_not_make_the_overhead_negative() -> None:
+    """Another summary is awaited before it."""
+
+    def script(received: Received) -> list[Step]:
+        if received.json()["model"] == "writer":
+            return [Pause(0.3), *writing_as_writer(received)]
+        return json_reply(OVERFLOW, 400) if len(received.body) > 25_000 else json_reply(COMPLETION)
+
+    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+        answer = await post(proxy.url, {"model": "m", "messages": chat(16)})
+        metrics = await proxy.metrics()
+        (line,) = lines(proxy)
+    sent = [r for r in upstream.requests if r.json()["model"] == "m"]
+    assert (answer.status, len(sent)) == (200, 2)
+    assert upstream.requests[-2].json()["model"] == "writer"
+    assert 0 < line["overhead_s"] < 0.3
+    assert sample(metrics, "trimtab_overhead_seconds_sum") == pytest.approx(line["overhead_s"], abs=0.001)
 
 
 # -- Redis -------------------------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from tests.support.clock import Clock
 from tests.support.conversations import agent_run, chat
 from trimtab.context.edits import Edit, Plan
 from trimtab.exchange.notes import Notes, Relayed, prices
+from trimtab.exchange.report import Gathered
 from trimtab.limits import Prices as LimitPrices
-from trimtab.telemetry import Edited, Prices, Tokens, Usage
+from trimtab.telemetry import Edited, Outcome, Prices, Tokens, Usage
 
 ENDED = 0.0  # when an exchange ended, where it does not matter
 
@@ -25,10 +26,18 @@ def test_an_exchange_of_which_nothing_is_known_has_failed_and_called_no_upstream
     assert (record.timing.shaping, record.timing.upstream_ttfb, record.estimate_ratio) == (None, None, None)
 
 
+def sent() -> Notes:
+    """Notes of a request that the upstream has answered."""
+    notes = Notes("r", "chat")
+    notes.calling("up")
+    notes.answered(200, 0)
+    return notes
+
+
 def test_what_was_decided_stands_in_the_record_in_the_upstreams_tokens() -> None:
-    made, notes = shaping(agent_run(30), factor=1.2), Notes("r", "chat")
+    made, notes = shaping(agent_run(30), factor=1.2), sent()
     notes.planned(made, 0.25)
-    notes.summary = "hit"
+    notes.gathered = Gathered("text", "hit")
     record = notes.record(ENDED)
     assert record.tokens == Tokens(
         made.counted(made.plan.original), made.counted(made.plan.sent), 7_168, 8_192, "configured"
@@ -39,7 +48,7 @@ def test_what_was_decided_stands_in_the_record_in_the_upstreams_tokens() -> None
 
 
 def test_a_second_plan_takes_the_firsts_place_and_its_time_is_added() -> None:
-    notes = Notes("r", "chat")
+    notes = sent()
     notes.planned(shaping(chat(1)), 0.25)
     notes.planned(shaping(agent_run(30)), 0.5)
     assert notes.record(ENDED).timing.shaping == 0.75
@@ -63,6 +72,10 @@ def test_time_that_was_not_ours_is_not_overhead() -> None:
     clock.now += 10
     record = notes.record(clock.now)
     assert (record.timing.duration, record.timing.overhead, record.timing.upstream_ttfb) == (23, 1, 7)
+    with notes.waiting():
+        clock.now += 30  # for another summary, before the second call
+    assert notes.record(clock.now).timing.overhead == 1
+    clock.now -= 30
     assert (record.upstream_status, record.retries) == (200, 2)
     assert notes.record(clock.now) == record
 
@@ -99,7 +112,7 @@ def test_the_ratio_is_of_what_was_reported_to_what_was_expected(usage: Usage | N
 
 
 def test_inputs_cleared_break_a_prefix_as_clearing() -> None:
-    notes = Notes("r", "chat")
+    notes = sent()
     edit = Edit("inputs_cleared", 2, 50, 10, "with the result")
     plan = Plan(200, 160, 7_168, True, edits=(edit,), prefix_break="inputs_cleared")
     notes.planned(msgspec.structs.replace(shaping(chat(1)), plan=plan), 0.0)
@@ -127,3 +140,18 @@ def test_the_models_prices_go_with_the_record() -> None:
     limit = msgspec.structs.replace(WINDOW, prices=LimitPrices(input=1.0, output=2.0, cache_read=0.1))
     notes.planned(shaping(chat(1), limit=limit), 0.0)
     assert notes.record(ENDED).prices == Prices(1.0, 2.0, 0.1)
+
+
+@pytest.mark.parametrize("outcome", ["refused", "upstream_error"])
+def test_what_was_refused_or_never_arrived_was_not_sent(outcome: Outcome) -> None:
+    notes = sent() if outcome == "refused" else Notes("r", "chat")
+    if outcome != "refused":
+        notes.calling("up")
+        notes.unanswered(2)
+    made = shaping(agent_run(30))
+    notes.planned(made, 0.1)
+    notes.outcome = outcome
+    record, report = notes.record(ENDED), notes.report()
+    assert (record.tokens.original, record.tokens.sent, record.edits) == (made.counted(made.plan.original), 0, ())
+    assert report is not None
+    assert b"sent=0" in dict(report.headers())[b"x-trimtab-tokens"]

@@ -16,7 +16,7 @@ from trimtab.context.read.history import Reading
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
 from trimtab.exchange.access import credential
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider, Shaping, refusal
+from trimtab.exchange.decide import Decider, Shaping, refusal, untouched
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
@@ -26,7 +26,7 @@ from trimtab.exchange.policies import is_ours
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
 from trimtab.exchange.second_try import interrupted, lighter, smaller, still_too_long
-from trimtab.exchange.summary_call import Compaction
+from trimtab.exchange.summary_call import Compaction, settled
 from trimtab.exchange.verdict import Verdict
 from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import Outcome, Telemetry
@@ -51,7 +51,8 @@ class ChatExchange:
 
     _reading: Reading
     _upstream: UpstreamSettings
-    _shaping: Shaping
+    _decided: Shaping  # as planned
+    _shaping: Shaping  # as carried out: where a summary failed, messages were dropped
     _down: Downstream
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
@@ -150,16 +151,17 @@ class ChatExchange:
     async def _forward(self) -> None:
         """Send what was decided. One second try follows where the upstream found it too long, or its body too large;
         not where the client has part of an answer already."""
+        self._decided = self._shaping
         self._notes.outcome = "shaped" if self._shaping.plan.shaped else "passed"
         verdict = await self._send()
-        if verdict.too_many_bytes and (light := lighter(self._shaping, self._decider.memo)) is not None:
+        if verdict.too_many_bytes and (light := lighter(self._decided, self._decider.memo)) is not None:
             await verdict.answer.aclose()
             return await self._forward_again(light)
         overflow = await self._answer(verdict)
         if overflow is None:
             return None
         learned = self._decider.observe_overflow(self._shaping, self._upstream, overflow)
-        small = smaller(self._shaping, overflow, learned, self._decider.memo)
+        small = smaller(self._decided, overflow, learned, self._decider.memo)
         if small is None:
             raise still_too_long(self._shaping, overflow)
         if self._begun:
@@ -168,7 +170,7 @@ class ChatExchange:
 
     async def _forward_again(self, shaping: Shaping) -> None:
         """The second try: its answer stands."""
-        self._shaping = shaping
+        self._decided = self._shaping = shaping
         self._notes.planned(shaping, 0.0)
         self._notes.outcome = "shaped"
         overflow = await self._answer(await self._send())
@@ -196,10 +198,13 @@ class ChatExchange:
         """The text for the gap."""
         notes = self._notes
         with notes.waiting(), notes.span.child("summary"):
-            gathered = await compaction.gather(self._shaping, self._credential)
-        if gathered.result == "none" and self._shaping.plan.ahead:
+            gathered = await compaction.gather(self._decided, self._credential)
+        if gathered.result == "none" and self._decided.plan.ahead:
             gathered = msgspec.structs.replace(gathered, result="background")
-        notes.summary = gathered.result
+        notes.gathered = gathered
+        if self._decided.plan.summary:
+            self._shaping = settled(self._decided, gathered)
+            notes.planned(self._shaping, 0.0)
         return gathered
 
     def _call(self) -> Awaitable[Verdict]:
@@ -211,6 +216,9 @@ class ChatExchange:
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._fail_open("apply", bug)
             body = shaping.request.body
+            shaping = self._shaping = msgspec.structs.replace(shaping, plan=untouched(shaping.plan), max_tokens=None)
+            self._notes.planned(shaping, 0.0)
+            self._notes.outcome = "passed"
         return self._calls.chat(self._upstream, self._incoming, body, self._notes, shaping.as_sent(body))
 
     # -- answer and learn ----------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def send_untouched_if_it_may_fit(shaping: Shaping, last: LastCount) -> Shaping:
         return shaping
     else:
         fits = count.tokens + round(last.new * count.ratio) <= shaping.budget.usable * _CLOSE
-    return msgspec.structs.replace(shaping, plan=_untouched(shaping.plan)) if fits else shaping
+    return msgspec.structs.replace(shaping, plan=untouched(shaping.plan)) if fits else shaping
 
 
 def _doubtful(shaping: Shaping) -> bool:
@@ -122,8 +122,8 @@ def _worth_trying(shaping: Shaping) -> bool:
     return shaping.limit.trusted and shaping.budget.usable >= shaping.budget.context_size - shaping.budget.reserved
 
 
-def _untouched(of: Plan) -> Plan:
-    """Nothing is taken out yet; the summary that was wanted is the next one needed."""
+def untouched(of: Plan) -> Plan:
+    """The plan that sends a request as received: the summary that was wanted is the next one needed."""
     ahead = of.summary or of.ahead
     return Plan(of.original, of.original, of.budget, True, ahead=ahead, unpin=of.unpin, announce=of.announce)
 

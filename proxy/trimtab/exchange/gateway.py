@@ -121,8 +121,9 @@ class Gateway:
                 await downstream.end(problem.sse_event(error))
             return
         notes.status = error.status
-        body = problem.envelope(error, notes.request_id)
-        await reply(downstream, error.status, problem.headers(error), body, notes.request_id)
+        body, report = problem.envelope(error, notes.request_id), notes.report()
+        headers = problem.headers(error) + (report.headers() if report is not None else [])
+        await reply(downstream, error.status, headers, body, notes.request_id)
 
 
 def _drop_frames(failure: BaseException | None) -> None:

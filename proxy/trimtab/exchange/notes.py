@@ -13,18 +13,19 @@ import msgspec
 
 from trimtab.exchange import report
 from trimtab.exchange.decide import Shaping
+from trimtab.exchange.report import NO_SUMMARY, Report
 from trimtab.limits import Prices as LimitPrices
 from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import (
     NO_TRACING,
     CallEnd,
+    Compaction,
     Edited,
     Exchange,
     ExchangeSpan,
     Outcome,
     PathKind,
     Prices,
-    SummaryResult,
     Timing,
     Tokens,
     UpstreamCall,
@@ -81,7 +82,7 @@ class Notes:
         self.stream = False
         self.shaping: Shaping | None = None
         self.edits: tuple[Edited, ...] = ()
-        self.summary: SummaryResult = "none"
+        self.gathered = NO_SUMMARY
         self.usage: Usage | None = None
         self.calls: list[UpstreamCall] = []
         self.shaping_s: float | None = None
@@ -134,6 +135,17 @@ class Notes:
         if relayed.broken_off:
             self.call_ended("broken_off")
 
+    @property
+    def sent(self) -> bool:
+        """Whether the upstream got the request and did not find it too long."""
+        return self.outcome != "refused" and any(call.status or call.end == "cancelled" for call in self.calls)
+
+    def report(self) -> Report | None:
+        """What was done with the request, as far as it was planned."""
+        if self.shaping is None:
+            return None
+        return Report(self.shaping, self.edits if self.sent else (), self.gathered, self.sent)
+
     def record(self, ended: float) -> Exchange:
         """The record of the exchange, which ended at `ended`, in seconds of the same clock."""
         shaping = self.shaping
@@ -150,12 +162,14 @@ class Notes:
             stream=self.stream,
             profile=self.profile,
             hint=self.hint,
-            tokens=_tokens(shaping) if shaping else Tokens(),
-            edits=self.edits,
-            summary=self.summary,
+            tokens=_tokens(shaping, self.sent) if shaping else Tokens(),
+            edits=self.edits if self.sent else (),
+            summary=self.gathered.result,
+            summary_cause=self.gathered.cause,
+            compaction=Compaction(self.gathered.tokens_in, self.gathered.tokens_out),
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
-            prefix_break=_moved(shaping) if shaping else "",
+            prefix_break=_moved(shaping) if shaping and self.sent else "",
             timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
             overflow=self.overflow,
             fail_open=self.fail_open,
@@ -164,11 +178,11 @@ class Notes:
         )
 
 
-def _tokens(shaping: Shaping) -> Tokens:
+def _tokens(shaping: Shaping, sent: bool) -> Tokens:
     plan = shaping.plan
     return Tokens(
         shaping.counted(plan.original),
-        shaping.counted(plan.sent),
+        shaping.counted(plan.sent) if sent else 0,
         shaping.budget.usable,
         shaping.budget.context_size,
         shaping.limit.source,

@@ -28,13 +28,14 @@ _NO_EDITS = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
 
 class Gathered(msgspec.Struct, frozen=True):
     """What goes into the gap, how many of the conversation's messages it stands for, and what it cost this request in
-    tokens of the summary model."""
+    tokens of the summary model. `cause` is why there is none, or only a shorter one."""
 
     text: str | None = None
     result: SummaryResult = "none"
     tokens_in: int = 0
     tokens_out: int = 0
     messages: int = 0
+    cause: str = ""
 
 
 NO_SUMMARY = Gathered()
@@ -52,16 +53,18 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was done with one request. Token counts are estimates, as the upstream is expected to count them."""
+    """What was done with one request. Token counts are estimates, as the upstream is expected to count them. `sent`:
+    something was sent to the upstream."""
 
     shaping: Shaping
     edits: tuple[Edited, ...]
     gathered: Gathered = NO_SUMMARY
+    sent: bool = True
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The `x-trimtab-*` response headers."""
-        plan, counted, gathered = self.shaping.plan, self.shaping.counted, self.gathered
-        sizes = f"original={counted(plan.original)}, sent={counted(plan.sent)}, budget={self.shaping.budget.usable}"
+        gathered = self.gathered
+        sizes = ", ".join(f"{name}={tokens}" for name, tokens in self._sizes().items())
         out = [
             (b"x-trimtab-tokens", sizes.encode()),
             (b"x-trimtab-edits", self._edits() if self.edits else _NO_EDITS),
@@ -75,15 +78,18 @@ class Report(msgspec.Struct, frozen=True):
             out.append((b"x-trimtab-summary-messages", b"%d" % gathered.messages))
         return out
 
+    def _sizes(self) -> dict[str, int]:
+        plan, counted = self.shaping.plan, self.shaping.counted
+        sent = counted(plan.sent) if self.sent else 0
+        return {"original": counted(plan.original), "sent": sent, "budget": self.shaping.budget.usable}
+
     def _edits(self) -> bytes:
         done = {e.stage: e.count for e in self.edits}
         return ", ".join(f"{stage}={done.get(stage, 0)}" for stage in _SHOWN).encode()
 
     def comment(self) -> bytes:
         """One SSE comment, which every client ignores and a curious one can read."""
-        plan, counted = self.shaping.plan, self.shaping.counted
-        sizes = {"original": counted(plan.original), "sent": counted(plan.sent), "budget": self.shaping.budget.usable}
-        shown: dict[str, Any] = {"tokens": sizes, "edits": {e.stage: e.count for e in self.edits}}
+        shown: dict[str, Any] = {"tokens": self._sizes(), "edits": {e.stage: e.count for e in self.edits}}
         if self.gathered.result != "none":
             shown["summary"] = self.gathered.result
         if self.gathered.messages:
@@ -100,5 +106,7 @@ class Report(msgspec.Struct, frozen=True):
                 entry = {"type": f"trimtab_{e.stage}", "messages": e.count, "removed_input_tokens": e.tokens}
             if e.stage == "summarized":
                 entry |= {"summary": self.gathered.result, "summary_messages": self.gathered.messages}
+            elif e.stage == "dropped" and self.gathered.result == "fallback":
+                entry |= {"summary": "fallback"}
             done.append(entry)
         return msgspec.json.encode({"applied_edits": done})

@@ -58,6 +58,7 @@ class Compaction:
             tokens_in=outcome.tokens_in,
             tokens_out=outcome.tokens_out,
             messages=_summarized(shaping, outcome),
+            cause=outcome.cause,
         )
 
     def look_ahead(self, shaping: Shaping, credential: bytes, summary: str | None, role: Role) -> None:
@@ -124,6 +125,24 @@ def _summarized(shaping: Shaping, outcome: SummaryOutcome) -> int:
         return 0
     stop = shaping.plan.summary[outcome.covers - 1].stop
     return sum(edit.stage == "summarized" and edit.index < stop for edit in shaping.plan.edits)
+
+
+def settled(shaping: Shaping, gathered: Gathered) -> Shaping:
+    """The decision as it was carried out. What the plan gave to a summary, and no summary stands for, was dropped; and
+    what stands in the gap has its own size instead of the one it was planned with."""
+    plan = shaping.plan
+    if not plan.summary:
+        return shaping
+    removed = sorted(edit.index for edit in plan.edits if edit.stage == "summarized")
+    dropped = frozenset(removed[gathered.messages :])  # a shorter summary stands for the first of them
+    edits = [
+        msgspec.structs.replace(edit, stage="dropped", reason="no summary") if edit.index in dropped else edit
+        for edit in plan.edits
+    ]
+    first = "dropped" if plan.prefix_break == "summarized" and not gathered.messages else plan.prefix_break
+    sent = plan.sent - shaping.policy.summary_tokens + text_tokens(gathered.text or NOTE)
+    carried_out = msgspec.structs.replace(plan, edits=tuple(edits), prefix_break=first, sent=sent)
+    return msgspec.structs.replace(shaping, plan=carried_out)
 
 
 def _room(shaping: Shaping) -> int:

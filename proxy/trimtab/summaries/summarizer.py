@@ -23,7 +23,7 @@ from trimtab.store.protocol import Store
 from trimtab.store.sealed import Keyring
 from trimtab.summaries.chain import Chain, Summary, Writer
 from trimtab.summaries.completion import Complete
-from trimtab.summaries.flight import Background, Flights
+from trimtab.summaries.flight import Background, Flights, Joined
 from trimtab.summaries.making import Attempt, Maker
 from trimtab.summaries.prompts import Prompt
 from trimtab.summaries.settings import CompactionSettings
@@ -38,6 +38,7 @@ class SummaryOutcome(msgspec.Struct, frozen=True):
     covers: int = 0  # segments in the text, from the first
     tokens_in: int = 0  # read and written by the calls that this request started and waited for
     tokens_out: int = 0
+    cause: str = ""  # of a fallback: what the call failed with, `late`, or `paused` after earlier failures
 
     def __repr__(self) -> str:
         return f"SummaryOutcome({self.result}, covers={self.covers})"  # never the text
@@ -110,7 +111,7 @@ class Summarizer:
             if joined is not None and joined.started:
                 calls += joined.value.calls
             if joined is None or joined.value.summary is None:
-                return _outcome("fallback", base, calls)
+                return _outcome("fallback", base, calls, _cause(joined))
             base = await self._of(chain, joined.value) or base
         return _outcome("miss", base, calls)
 
@@ -137,7 +138,7 @@ class Summarizer:
 
 
 def _outcome(
-    result: Literal["hit", "miss", "fallback"], summary: Summary, calls: Sequence[SummaryCall] = ()
+    result: Literal["hit", "miss", "fallback"], summary: Summary, calls: Sequence[SummaryCall] = (), cause: str = ""
 ) -> SummaryOutcome:
     return SummaryOutcome(
         text=summary.text if summary.segments else None,
@@ -145,4 +146,12 @@ def _outcome(
         covers=summary.segments,
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
+        cause=cause,
     )
+
+
+def _cause(joined: Joined[Attempt] | None) -> str:
+    """Why a flight brought no summary."""
+    if joined is None:
+        return "late"
+    return joined.value.calls[-1].result if joined.value.calls else "paused"

@@ -17,6 +17,7 @@ from trimtab.telemetry.log import Ended, ExchangeLog
 from trimtab.telemetry.metrics import Labels, Metrics
 from trimtab.telemetry.record import (
     CallEnd,
+    Compaction,
     Edited,
     Exchange,
     Outcome,
@@ -36,6 +37,7 @@ from trimtab.telemetry.trace import NO_TRACING, ExchangeSpan, Tracing, tracing
 __all__ = [
     "NO_TRACING",
     "CallEnd",
+    "Compaction",
     "Edited",
     "Exchange",
     "ExchangeSpan",

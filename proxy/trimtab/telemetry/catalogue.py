@@ -58,8 +58,8 @@ class Metric(Struct, frozen=True):
 REQUESTS = Metric("trimtab_requests_total", "Requests by outcome.", ("model", "outcome"))
 TOKENS = Metric(
     "trimtab_tokens_total",
-    "Tokens by kind: original and sent, and what each stage removed, as estimated; compaction_in and compaction_out as"
-    " the summary model reported them.",
+    "Tokens by kind: original and sent of the requests that were sent, and what each stage removed, as estimated;"
+    " compaction_in and compaction_out as the summary model reported them.",
     ("model", "kind"),
 )
 EDITS = Metric("trimtab_edits_total", "Messages edited, by stage.", ("model", "stage"))

@@ -163,13 +163,15 @@ class Metrics:
         tokens = exchange.tokens
         if not tokens.original:
             return
-        self._tokens[model, "original"].inc(tokens.original)
-        self._tokens[model, "sent"].inc(tokens.sent)
+        if tokens.sent:
+            self._tokens[model, "original"].inc(tokens.original)
+            self._tokens[model, "sent"].inc(tokens.sent)
         for edited in exchange.edits:
             self._edits[model, edited.stage].inc(edited.count)
             self._tokens[model, edited.stage].inc(max(0, edited.tokens))
         if tokens.budget > 0:
             self._fill[model, "original"].observe(tokens.original / tokens.budget)
+        if tokens.budget > 0 and tokens.sent:
             self._fill[model, "sent"].observe(tokens.sent / tokens.budget)
         key = (exchange.upstream, model)
         if tokens.context_size and self._context_sizes.get(key) != tokens.context_size:

@@ -59,13 +59,21 @@ class Prices(Struct, frozen=True):
 
 
 class Tokens(Struct, frozen=True):
-    """The plan's figures, in tokens; `budget` is 0 when nothing was planned."""
+    """The plan's figures, in tokens; `budget` is 0 when nothing was planned, `sent` is 0 when nothing was sent, or when
+    the request was refused."""
 
     original: int = 0
     sent: int = 0
     budget: int = 0
     context_size: int = 0
     limit_source: str = ""
+
+
+class Compaction(Struct, frozen=True):
+    """Tokens that the summary model read and wrote while this request waited for it."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
 
 
 class Edited(Struct, frozen=True):
@@ -115,7 +123,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     `status` is the client's. `calls` are the calls of the upstream in their order: a second one follows an overflow.
     `upstream` is where the model was routed to, even when it was not called. `estimate_ratio` is counted / estimated
     prompt tokens. `prefix_break` is the stage that first changed messages which earlier requests had sent, or "".
-    `fail_open` names the part that failed and was left out.
+    `summary_cause` is why a summary was missing. `fail_open` names the part that failed and was left out.
     """
 
     request_id: str
@@ -131,6 +139,8 @@ class Exchange(Struct, frozen=True, kw_only=True):
     tokens: Tokens = Tokens()
     edits: tuple[Edited, ...] = ()
     summary: SummaryResult = "none"
+    summary_cause: str = ""
+    compaction: Compaction = Compaction()
     usage: Usage | None = None
     estimate_ratio: float | None = None
     prefix_break: str = ""
