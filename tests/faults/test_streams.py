@@ -12,6 +12,7 @@ import aiohttp
 import brotli
 import msgspec
 import pytest
+from backports import zstd
 
 from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post
 from tests.support.conversations import agent_run, chat
@@ -75,7 +76,12 @@ async def test_what_a_stream_says_of_itself_is_counted_right() -> None:
     assert [line["outcome"] for line in lines] == ["upstream_error", "passed"]
 
 
-PACKED = {"gzip": gzip.compress(EVENTS), "br": brotli.compress(EVENTS), "zstd": b"\x28\xb5\x2f\xfd" + EVENTS}
+PACKED = {
+    "gzip": gzip.compress(EVENTS),
+    "br": brotli.compress(EVENTS),
+    "zstd": zstd.compress(EVENTS),
+    "unknown": b"\x28\xb5\x2f\xfd" + EVENTS,
+}
 
 
 @pytest.mark.parametrize(("name", "body"), PACKED.items(), ids=PACKED)

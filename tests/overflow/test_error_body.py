@@ -47,3 +47,8 @@ def test_json_in_json_in_json() -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 9000, b" " * (MAX_JSON + 1), b"nope"])
 def test_what_is_not_json_decodes_to_none(data: bytes) -> None:
     assert decode_json(data) is None
+
+
+def test_json_of_very_many_values_is_no_error() -> None:
+    assert decode_json(b"[" + b"{}," * 200_000 + b"{}]") is None
+    assert decode_json('{"message": "' + "a, " * 30_000 + '"}') is not None

@@ -63,3 +63,8 @@ def test_a_chunk_is_recognized_without_decoding() -> None:
     assert is_chunk(CHUNK)
     assert not is_chunk(b'{"choices":[],"error":{"message":"a b"}}')
     assert not is_chunk(b'{"type":"response.failed"}')
+
+
+def test_of_many_failed_events_only_the_first_are_read() -> None:
+    assert len(texts(200, b'data: {"error":"a b"}\n\n' * 1_000)) < 100
+    assert len(texts(200, b'{"error":"a b"}\n' * 1_000)) < 100

@@ -141,7 +141,7 @@ async def test_a_plan_is_answered_in_json_with_the_requests_id_and_leaves_a_reco
     [
         (b"{", {}, 400, "invalid_request"),
         (b'{"messages":5}', {}, 400, "invalid_request"),
-        (b"x", {"content_encoding": "zstd"}, 415, "unsupported_content_encoding"),
+        (b"x", {"content_encoding": "compress"}, 415, "unsupported_content_encoding"),
         (b'{"messages":[]}', {"x_trimtab_profile": "absent"}, 400, "invalid_request"),
         (b'"' + b"x" * (1 << 20) + b'"', {}, 413, "request_too_large"),
     ],

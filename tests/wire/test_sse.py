@@ -131,3 +131,11 @@ def test_recorded_streams_give_events_and_keep_their_bytes(shared: Path) -> None
         frames = [frame for chunk in pieces(stream, 1) for frame in editor.feed(chunk)] + editor.flush()
         assert b"".join(frame.raw for frame in frames) == stream
         assert any(frame.data for frame in frames)
+
+
+def test_an_event_of_very_many_lines_passes_unread() -> None:
+    long = b"data: 1\n" * 20_000 + b"\n"
+    assert [(frame.raw, frame.data) for frame in Editor().feed(long + b"data: a\n\n")] == [
+        (long, None),
+        (b"data: a\n\n", b"a"),
+    ]

@@ -89,3 +89,8 @@ def test_any_bytes_are_tolerated(data: bytes) -> None:
     usage_of(data)
     usage_of(b'{"usage":' + data)
     usage_of(b'{"usage":{"prompt_tokens":1},"x":"' + data + b'"}')
+
+
+def test_a_usage_that_is_huge_is_not_read() -> None:
+    huge = json.dumps({"usage": {"prompt_tokens": 1, "x": [{}] * 100_000}}).encode()
+    assert usage_of(huge) is None

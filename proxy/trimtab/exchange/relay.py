@@ -17,13 +17,13 @@ from trimtab.exchange.incoming import Downstream
 from trimtab.exchange.notes import Failure, Notes, Relayed
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.report import Report
-from trimtab.exchange.verdict import STREAM_LIMIT, WHOLE_LIMIT, Verdict, decoded
+from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, slices, unpacking
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
 from trimtab.telemetry import Usage
 from trimtab.upstream.headers import to_client
 from trimtab.wire import problem, sse
-from trimtab.wire.encoding import decode_or_empty, decoder
+from trimtab.wire.encoding import decode_or_empty
 from trimtab.wire.usage import usage_of
 
 _ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
@@ -69,6 +69,7 @@ class _Relay:
         self._error_code = ""
         self._usage: Usage | None = None
         self._overflow = self._begun = self._broken_off = False
+        self._errors = 0  # events that looked like one
         self._withheld: Overflow | None = None
         self._owes_edits = options.applied_edits and options.report is not None
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
@@ -168,17 +169,30 @@ class _Relay:
     async def _untouched(self, pulse: Pulse) -> None:
         """Every byte as it came; the tap reads beside."""
         write, tap = pulse.write, sse.Tap()
-        unpacked = decoder(self._verdict.encoding, STREAM_LIMIT) if self._verdict.encoding else None
+        if self._verdict.encoding:
+            return await self._compressed(pulse)
         async for chunk in self._verdict.answer.chunks():
-            if unpacked is not None or not tap.idle or not _uneventful(chunk):
-                began = tap.idle
-                found = [self._observe(data) for data in tap.feed(decoded(unpacked, chunk))]
-                if any(found) and self._options.withhold_overflow and began and unpacked is None:
+            if not tap.idle or not _uneventful(chunk):
+                began, found = tap.idle, False
+                async for part in slices(chunk):
+                    found |= any([self._observe(data) for data in tap.feed(part)])
+                if found and self._options.withhold_overflow and began:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
             if chunk:
                 await write(chunk)
             if self._withheld is not None:
                 return
+        for data in tap.flush():
+            self._observe(data)
+
+    async def _compressed(self, pulse: Pulse) -> None:
+        """Every byte as it came, before it is read: nothing is taken out of a compressed stream."""
+        tap, unpacked = sse.Tap(), unpacking(self._verdict.encoding)
+        async for chunk in self._verdict.answer.chunks():
+            await pulse.write(chunk)
+            async for part in slices(chunk, unpacked):
+                for data in tap.feed(part):
+                    self._observe(data)
         for data in tap.flush():
             self._observe(data)
 
@@ -196,8 +210,9 @@ class _Relay:
         out. All other events keep their bytes."""
         editor = sse.Editor()
         async for chunk in self._verdict.answer.chunks():
-            if out := b"".join(self._kept(frame) for frame in editor.feed(chunk)):
-                await pulse.write(out)
+            async for part in slices(chunk):
+                if out := b"".join([self._kept(frame) for frame in editor.feed(part)]):
+                    await pulse.write(out)
             if self._withheld is not None:
                 return
         rest = b"".join(self._kept(frame) for frame in editor.flush())
@@ -237,8 +252,9 @@ class _Relay:
         if data != sse.DONE and self._owes_edits:
             self._last = data
         self._read_usage(data)
-        if not any(word in data for word in _ERRORS):
+        if self._errors >= _MOST_ERRORS or not any(word in data for word in _ERRORS):
             return None
+        self._errors += 1
         found = classify_event(data, self._verdict.sent)
         self._overflow = self._overflow or found is not None
         if unwrap_event(data) is not None:
@@ -277,6 +293,7 @@ def _only_usage(data: bytes) -> bool:
         return False
 
 
+_MOST_ERRORS = 32  # events of a stream that are looked at for an error: each may take milliseconds
 _ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')
 
 

@@ -8,7 +8,7 @@ relay. A stream whose first event is long in coming is relayed before it is know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -24,7 +24,9 @@ from trimtab.wire import sse
 from trimtab.wire.encoding import Decoder, decode_or_empty, decoder
 from trimtab.wire.media import EVENT_STREAM, EVENTS_HEAD, JSON, begins_like_events
 
-STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at
+STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at,
+STREAM_RATIO = 200  # and how many times its encoded bytes: real streams compress 10 to 100 times, bombs 1,000 times
+SLICE = 8 << 10  # bytes of a stream that are read in one go: at worst they are 3,000 comments
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
 _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
@@ -99,7 +101,7 @@ class _Beginning:
 
     def __init__(self, answer: Answer, encoding: str, patience_s: float, sent: Sent | None) -> None:
         self._answer, self._patient, self._sent = answer, patience_s > 0, sent
-        self._unpacked = decoder(encoding, STREAM_LIMIT) if encoding else None
+        self._unpacked = unpacking(encoding)
         self._tap, self._text = sse.Tap(), b""
         self.size = 0
         self.overflow: Overflow | None = None
@@ -108,20 +110,32 @@ class _Beginning:
         while True:
             raw = await self._answer.read(self.size + 1)
             new, self.size = raw[self.size :], len(raw)
-            text = decoded(self._unpacked, new)
-            self._text += text
-            events = self._tap.feed(text) if new else self._tap.flush()
-            if events:
-                found = (classify_event(event, self._sent) for event in events)
-                self.overflow = next(filter(None, found), None)
+            if await self._has_event(new) or not new or not self._patient or not self._may_be_an_error():
                 return
-            if not new or not self._patient or not self._may_be_an_error():
-                return
+
+    async def _has_event(self, new: bytes) -> bool:
+        """Read on, or to the end when nothing is new. True when an event with data has come."""
+        if not new:
+            return self._found(self._tap.flush())
+        async for text in slices(new, self._unpacked):
+            if len(self._text) < _HEAD_LIMIT:
+                self._text += text
+            elif self._unpacked is not None:
+                break
+            if self._found(self._tap.feed(text)):
+                return True
+        return False
+
+    def _found(self, events: list[bytes]) -> bool:
+        self.overflow = next(filter(None, (classify_event(event, self._sent) for event in events)), None)
+        return bool(events)
 
     def _may_be_an_error(self) -> bool:
         """So far there are only comments, or too few bytes to know, or the word "error" is there."""
         text = self._text
-        return len(text) < _HEAD_LIMIT and (len(text) < _HEAD or text.startswith(b":") or b"error" in text)
+        return max(len(text), self.size) < _HEAD_LIMIT and (
+            len(text) < _HEAD or text.startswith(b":") or b"error" in text
+        )
 
 
 def _cannot_be_events(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
@@ -135,14 +149,20 @@ def _asks_to_wait(text: bytes) -> bool:
     return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
 
 
-def decoded(unpacked: Decoder | None, chunk: bytes) -> bytes:
-    """One chunk of a stream, decoded; empty when it cannot be, as `decode_or_empty`."""
-    if unpacked is None:
-        return chunk
-    try:
-        return unpacked.feed(chunk)
-    except RequestError:
-        return b""
+def unpacking(encoding: str) -> Decoder | None:
+    """A decoder for a stream that is read beside its relay; None for a plain one."""
+    return decoder(encoding, STREAM_LIMIT, STREAM_RATIO) if encoding else None
+
+
+async def slices(chunk: bytes, unpacked: Decoder | None = None) -> AsyncIterator[bytes]:
+    """One chunk of a stream, decoded, in slices between which others run. It ends early where the chunk cannot be
+    decoded, or is a bomb."""
+    with suppress(RequestError):
+        for piece in unpacked.pieces(chunk) if unpacked else (chunk,):
+            for at in range(0, len(piece), SLICE):
+                if at or piece is not chunk:
+                    await asyncio.sleep(0)
+                yield piece[at : at + SLICE]
 
 
 def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:

@@ -19,6 +19,7 @@ import msgspec
 from trimtab.overflow.sent import Sent
 
 MAX_JSON = 4 * 1024 * 1024  # bytes decoded as JSON; a longer body is read as text
+_MAX_VALUES = 100_000  # values of it; real errors have a few dozen, and a million objects would take a second
 MAX_TEXT = 4000  # characters kept of one sentence
 MAX_PARTS = 12  # sentences kept of one body, and codes; each may take ten milliseconds to classify
 _MAX_DEPTH = 16  # levels of nesting, JSON inside strings included
@@ -105,13 +106,18 @@ def read_error_body(value: Any, sent: Sent | None = None) -> ErrorBody | None:
 
 
 def decode_json(data: bytes | str) -> Any:
-    """The decoded value; None when `data` is not JSON, or longer than `MAX_JSON` bytes. Never raises."""
-    if len(data) > MAX_JSON:
+    """The decoded value; None when `data` is not JSON, or too large to be an error: longer than `MAX_JSON` bytes, or of
+    more than about `_MAX_VALUES` values. Never raises."""
+    if len(data) > MAX_JSON or (len(data) > _MAX_VALUES and _commas(data) > _MAX_VALUES):
         return None
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
+
+
+def _commas(data: bytes | str) -> int:
+    return data.count(b",") if isinstance(data, bytes) else data.count(",")
 
 
 def _collect(value: Any, found: _Collected, depth: int) -> None:

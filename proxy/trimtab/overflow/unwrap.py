@@ -10,12 +10,15 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from trimtab.overflow.error_body import MAX_JSON, ErrorBody, decode_json, read_error_body
+from trimtab.overflow.error_body import ErrorBody, decode_json, read_error_body
 from trimtab.overflow.sent import Sent
 
 _MAX_PLAIN = 16 * 1024  # bytes read of a body that is not JSON: an error names its kind at its start
+_MAX_LINES = 256 * 1024  # bytes read of a body that is a stream: its failed event is the first or soon after
+_MAX_EVENTS = 32  # events of it that are looked at: each may take milliseconds
 _MAX_ITEMS = 8  # items of a list in which an error is looked for
 
 _SUCCESS = frozenset(("", "0", "200", "ok", "success", "none", "null"))
@@ -36,7 +39,7 @@ def unwrap(status: int, body: bytes, sent: Sent | None = None) -> Iterator[Error
     What is `sent` is not taken for the upstream's word. Never raises."""
     start = body[:64].lstrip()
     if start.startswith(_STREAM_STARTS):
-        yield from _errors_in_stream(status, body, sent)
+        yield from islice(_errors_in_stream(status, body, sent), _MAX_EVENTS)
         return
     if status < 400 and is_chunk(body):
         return
@@ -50,7 +53,7 @@ def unwrap(status: int, body: bytes, sent: Sent | None = None) -> Iterator[Error
         if error:
             yield error
     elif start.startswith(b"{"):
-        yield from _errors_in_lines(body, sent)
+        yield from islice(_errors_in_lines(body, sent), _MAX_EVENTS)
 
 
 def unwrap_event(data: bytes, sent: Sent | None = None) -> ErrorBody | None:
@@ -66,7 +69,7 @@ def is_chunk(data: bytes) -> bool:
 
 def _errors_in_stream(status: int, body: bytes, sent: Sent | None) -> Iterator[ErrorBody]:
     name = b""
-    for raw in body[:MAX_JSON].splitlines():
+    for raw in body[:_MAX_LINES].splitlines():
         line = raw.strip()
         if line.startswith(b"event:"):
             name = line[6:].strip()
@@ -84,7 +87,7 @@ def _errors_in_stream(status: int, body: bytes, sent: Sent | None) -> Iterator[E
 
 def _errors_in_lines(body: bytes, sent: Sent | None) -> Iterator[ErrorBody]:
     """One JSON object a line, as Ollama streams them."""
-    for line in body[:MAX_JSON].splitlines():
+    for line in body[:_MAX_LINES].splitlines():
         error = unwrap_event(line, sent) if b"rror" in line or b'xception"' in line else None
         if error:
             yield error

@@ -127,7 +127,7 @@ class RequestBody:
     def _decoded(self, raw: bytes) -> bytes:
         body = decode_body(raw, self._encoding, self._max)
         if body is None:
-            raise UnknownEncoding("Unknown Content-Encoding of the request body. Use gzip, deflate, br or none.")
+            raise UnknownEncoding("Unknown Content-Encoding of the request body. Use gzip, deflate, br, zstd or none.")
         self._hold(max(0, len(body) - len(raw)))
         return body
 

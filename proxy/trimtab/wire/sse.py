@@ -18,6 +18,9 @@ from trimtab.wire.media import BYTE_ORDER_MARK
 # event passes without being read.
 EVENT_LIMIT = 8 * 1024 * 1024
 
+# Lines of one event. Those of a larger event are not put together: a million of them would take a second.
+_MOST_LINES = 10_000
+
 DONE = b"[DONE]"
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -79,7 +82,7 @@ class Editor:
 
     def _frame(self, raw: bytes) -> Frame:
         started, self._started = self._started, True
-        if self._oversized or len(raw) > self._limit:
+        if self._oversized or len(raw) > self._limit or _has_too_many_lines(raw):
             return Frame(raw, None)
         return Frame(raw, data_of(raw if started else raw.removeprefix(BYTE_ORDER_MARK)))
 
@@ -117,6 +120,10 @@ def data_of(event: bytes) -> bytes | None:
     lines = _LINE_END.split(event)
     values = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:") or line == b"data"]
     return b"\n".join(values) if values else None
+
+
+def _has_too_many_lines(raw: bytes) -> bool:
+    return len(raw) > _MOST_LINES and raw.count(b"\n") + raw.count(b"\r") > _MOST_LINES
 
 
 def event(data: bytes) -> bytes:

@@ -15,6 +15,8 @@ import msgspec
 # Tokens: ten times the largest window on the market. A larger count is a mistake.
 _MAX_COUNT = 100_000_000
 
+_MAX_BYTES = 64 << 10  # of a usage object as JSON; real ones have a few hundred
+
 _HAS_USAGE = re.compile(rb'"usage"\s*:\s*\{')
 
 
@@ -60,11 +62,15 @@ def _decoded(decode: Callable[[bytes | msgspec.Raw], Any], data: bytes | msgspec
         return None
 
 
+def _decoded_usage(data: msgspec.Raw) -> Any:
+    return _decoded(_decode_any, data) if len(data) <= _MAX_BYTES else None
+
+
 def _usage(answer: _Answer) -> Usage | None:
     """The usage object at the top of an answer, or where Groq's streams put it."""
-    found = _decoded(_decode_any, answer.usage)
+    found = _decoded_usage(answer.usage)
     if not isinstance(found, dict) and (groq := _decoded(_decode_groq, answer.x_groq)):
-        found = _decoded(_decode_any, groq.usage)
+        found = _decoded_usage(groq.usage)
     if not isinstance(found, dict):
         return None
     prompt, completion = _count(found.get("prompt_tokens")), _count(found.get("completion_tokens"))
