@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from tests.context.histories import histories
 from tests.context.plans import policy, tokens, walked
-from tests.support.messages import assistant, calls, prose, result, system, tool_loop, user
+from tests.support.messages import assistant, calls, msg, prose, result, system, tool_loop, user
 from trimtab.context.apply.rewrite import message
 from trimtab.context.plan.state import NOTE_TOKENS, State
 from trimtab.context.read.structure import structure
@@ -48,12 +48,42 @@ def test_pins(raws: list[bytes], expected: list[int]) -> None:
     assert sorted(state.structure.units[u].start for u in state.pins()) == expected
 
 
-def test_over_their_share_the_oldest_lose_their_pin_but_never_the_question() -> None:
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}  # 765 tokens
+
+
+def screenshots(cycles: int) -> list[bytes]:
+    """Tool cycles, each followed by the picture of its result in a user message, as many agents send them."""
+    loop = tool_loop(cycles, 40)
+    return [m for k in range(cycles) for m in (*loop[2 * k : 2 * k + 2], user([IMAGE]))]
+
+
+def pinned_starts(raws: list[bytes], budget: int, **shaping: object) -> list[int]:
+    state = walked(raws, budget, policy(**shaping))
+    return sorted(state.structure.units[u].start for u in state.pins())
+
+
+def test_over_their_share_injected_messages_lose_their_pin_first_then_marks_then_the_question_of_the_turn() -> None:
+    raws = [user("Task."), assistant("Rule.", pinned=True), user("Now this."), *screenshots(4)]
+    assert pinned_starts(raws, LARGE) == [0, 1, 2, 5, 8, 11, 14]
+    assert pinned_starts(raws, 5_000) == [0, 1, 2, 8, 11, 14]
+    assert pinned_starts(raws, 1_800) == [0, 1, 2, 14]
+    assert pinned_starts(raws, 1_574) == [0, 2, 14]
+    assert pinned_starts(raws, 1_000) == [0, 14]
+
+
+def test_the_task_is_every_user_message_before_the_first_answer() -> None:
+    raws = [system(), user("Environment."), msg("developer"), user("Task."), user("Reminder."), *screenshots(4)]
+    assert pinned_starts(raws, 3_500) == [1, 3, 4, 13, 16]
+    assert pinned_starts([assistant("Hello."), user("Task."), assistant(), user("And?")], LARGE) == [1, 3]
+
+
+def test_the_task_keeps_its_pin_beside_a_question_that_takes_more_than_the_share() -> None:
     raws = [user(prose(2_000)), assistant("x", pinned=True), user(prose(9_000))]
-    state = walked(raws, tokens(raws), policy(pin_share=0.5))
-    assert state.pins() == {2}
-    state = walked(raws, tokens(raws), policy(pin_share=0.9))
-    assert state.pins() == {1, 2}
+    budget = tokens(raws)
+    assert pinned_starts(raws, budget) == [2]
+    assert pinned_starts(raws, budget + tokens(raws[:1])) == [0, 2]
+    of_two = [user(prose(1_000)), *raws]
+    assert pinned_starts(of_two, tokens(of_two), pin_share=0.8) == [1, 3], "the older one goes first"
 
 
 def test_dropping_a_unit_takes_late_results_with_it() -> None:

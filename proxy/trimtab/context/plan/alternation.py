@@ -19,7 +19,7 @@ def is_answer_to_keep(state: State, u: int) -> bool:
     if not state.policy.strict_roles or u + 1 >= state.units_walked or units[u + 1].role != "user":
         return False
     view = state.structure.views[units[u].start]
-    return view.role == "assistant" and not view.calls and _has_task(state)
+    return view.role == "assistant" and not view.calls and bool(state.task)
 
 
 def drop_kept_answers(state: State, question: int | None = None) -> None:
@@ -35,19 +35,13 @@ def gap(state: State) -> Gap | None:
     tokens = state.compaction.gap_tokens
     if not tokens:
         return None
-    first = state.structure.units[state.structure.first_unit]
-    has_task = _has_task(state)
-    index = first.stop if has_task else first.start
-    beside = first.start if has_task else next((i for i in state.remaining() if i >= index), None)
+    first = state.structure.units[state.structure.first_unit].start
+    task = state.task if first in state.structure.task else []  # else a greeting came before it
+    index = task[-1] + 1 if task else first
+    beside = task[-1] if task else next((i for i in state.remaining() if i >= index), None)
     if not state.policy.strict_roles or beside is None or state.structure.views[beside].role != "user":
         return Gap(index, tokens)
     if beside != state.question and state.structure.views[beside].shape in ("text", "parts"):
         return Gap(index, tokens, into=beside)
     # Beside the question: the note is left out, and a summary after it has the role of the assistant.
-    return Gap(index, tokens, note=False, role="assistant" if has_task else None)
-
-
-def _has_task(state: State) -> bool:
-    """True when the first unit is the task and has not been removed."""
-    first = state.structure.units[state.structure.first_unit]
-    return first.role == "user" and not state.gone[first.start]
+    return Gap(index, tokens, note=False, role="assistant" if task else None)

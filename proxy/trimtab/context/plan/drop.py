@@ -17,12 +17,17 @@ def drop(state: State) -> None:
 
 
 def drop_all_but_question(state: State) -> None:
-    """The last resort before a refusal: everything but system messages and the current question goes, and at the
-    very end the note or the summary too."""
+    """The last resort before a refusal: everything but system messages and the current question goes. A task that is
+    pinned goes last, and at the very end the note or the summary too."""
     if not state.over:
         return
-    question = state.question
-    _drop_before(state, state.units_walked, set() if question is None else {state.structure.unit_of[question]})
+    unit_of = state.structure.unit_of
+    question = set() if state.question is None else {unit_of[state.question]}
+    task = {unit_of[i] for i in state.task} - question
+    if task:
+        _drop_before(state, state.units_walked, question | (task & state.pins()))
+    if state.over:
+        _drop_before(state, state.units_walked, question)
     if state.over:
         drop_kept_answers(state)
     if state.over:

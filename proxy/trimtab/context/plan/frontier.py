@@ -97,7 +97,7 @@ def _drop_question(state: State, u: int, stage: Stage, reason: str) -> None:
     """Drop a unit, and where roles must alternate the answer kept before it; all of those when the task goes and no
     note stands in its place, because an answer would come first."""
     state.drop(u, stage, reason)
-    drop_kept_answers(state, u if state.compaction.gap_tokens or u != state.structure.first_unit else None)
+    drop_kept_answers(state, u if state.compaction.gap_tokens or state.task else None)
 
 
 def drop_unpinned(state: State, pins: set[int], goal: Goal) -> None:

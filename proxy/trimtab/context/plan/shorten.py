@@ -31,14 +31,16 @@ def truncate(state: State) -> None:
 
 def squeeze(state: State) -> None:
     """Share what is left among the tool results that must stay, head and tail kept; if that is not enough, among
-    all other messages that may be changed, the pinned ones last."""
+    all other messages that may be changed: then the pinned ones, and the task last."""
     if not state.over:
         return
     pins, structure = state.pins(), state.structure
     kept = [i for i in state.remaining() if not state.is_untouchable(i) and not _is_cleared(state, i)]
     loose = [i for i in kept if structure.unit_of[i] not in pins]
-    for candidates in ([i for i in loose if structure.views[i].is_result], loose, kept):
-        if state.over:
+    task = set(state.task)
+    beside_task = [i for i in kept if i not in task]
+    for candidates in ([i for i in loose if structure.views[i].is_result], loose, beside_task, kept):
+        if state.over and candidates:
             _share(state, candidates)
 
 

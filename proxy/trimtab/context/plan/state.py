@@ -88,6 +88,7 @@ class State:
         self.client_pins: list[int] = []  # units the client pinned
         self.oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
         self._remaining: list[int] = []
+        self._task: list[int] = []
 
     # -- walking -------------------------------------------------------------------------------------------------
 
@@ -124,6 +125,8 @@ class State:
     def _take_user(self, i: int) -> None:
         before = self.structure.views[i - 1] if i else None
         injected = before is not None and (before.is_result or before.role == "user")
+        if len(self.users) < len(self.structure.task):
+            self._task.append(i)
         if not injected:
             self.run = []
         self.run.append(i)
@@ -133,6 +136,12 @@ class State:
     def question(self) -> int | None:
         """The newest user message so far."""
         return self.users[-1] if self.users else None
+
+    @property
+    def task(self) -> list[int]:
+        """Messages of the task, as far as walked, that have not been removed. Linear in their number."""
+        self._task = [i for i in self._task if not self.gone[i]]
+        return self._task
 
     @property
     def over(self) -> bool:
@@ -163,25 +172,30 @@ class State:
 
     def pins(self) -> set[int]:
         """Units that must stay, as seen from this boundary: the task, the user messages of the run, what the client
-        marked. Above `pin_share` of the budget the oldest lose their pin first; the current question never does."""
+        marked, and the current question, which is never released. Above `pin_share` of the budget others are: the
+        oldest injected message first, then what the client marked, what the run began with, and the task last.
+
+        The question may be large. A task that fits `pin_share` of what system messages and the question leave keeps
+        its pin beside it.
+        """
         # Removed ones are forgotten, so that the next call costs what remains.
         self.client_pins = [u for u in self.client_pins if not self.unit_gone(u)]
         self.run = [i for i in self.run if not self.gone[i]]
-        unit_of = self.structure.unit_of
-        found = {unit_of[i] for i in [*self.users[:1], *self.run]}.union(self.client_pins)
-        ordered = sorted(u for u in found if not self.unit_gone(u))
-        question = self.question
-        current = None if question is None else unit_of[question]
-        total = sum(self.unit_size(u) for u in ordered)
-        most = self.budget * self.policy.shaping.pin_share
-        pinned = set(ordered)
-        for u in ordered:
-            if total <= most:
+        unit_of, share = self.structure.unit_of, self.policy.shaping.pin_share
+        question = None if self.question is None else unit_of[self.question]
+        run, task = [unit_of[i] for i in self.run], {unit_of[i]: None for i in self.task}
+        sizes = {u: self.unit_size(u) for u in [*run, *task, *self.client_pins]}
+        total, of_task = sum(sizes.values()), sum(sizes[u] for u in task)
+        room = self.budget - self.fixed - (0 if question is None else sizes[question])
+        for u in dict.fromkeys([*run[1:], *sorted(self.client_pins), *run[:1], *task]):
+            if total <= self.budget * share:
                 break
-            if u != current:
-                pinned.discard(u)
-                total -= self.unit_size(u)
-        return pinned
+            if u == question or (u in task and of_task <= room * share):
+                continue
+            total -= sizes[u]
+            of_task -= sizes[u] if u in task else 0
+            del sizes[u]
+        return set(sizes)
 
     def set_target(self) -> None:
         """Set the target for this boundary: what stays anyway, and the share `target` of the room above it.

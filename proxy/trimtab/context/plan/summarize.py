@@ -92,14 +92,14 @@ def _stride(state: State) -> int:
     before it comes (`lookahead`). The budget is rounded to the nearest usual one, so that a budget that calibration
     has moved a little still asks for the summaries that were made."""
     budget = _USUAL * 2 ** round(math.log2(max(1, state.budget) / _USUAL))
-    task = sum(state.structure.views[i].tokens for i in state.users[:1])
+    task = sum(state.structure.views[i].tokens for i in state.structure.task)
     return max(1, int((budget - state.fixed - task) * (1 - state.policy.shaping.target)))
 
 
 def _tokens_after_clearing(state: State, segment: Segment) -> int:
     """Tokens of a segment once every result in it that can be cleared is: what only summarizing can free. System
     messages and the task do not count."""
-    views, task, excluded = state.structure.views, state.users[:1], state.policy.excluded
+    views, task, excluded = state.structure.views, state.structure.task, state.policy.excluded
     total = 0
     for i in range(segment.start, segment.stop):
         view = views[i]

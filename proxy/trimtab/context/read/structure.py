@@ -36,6 +36,7 @@ class Structure(msgspec.Struct, frozen=True):
     unit_of: Sequence[int]  # by message
     caller_of: Sequence[int]  # by message: see `callers`
     late_results: Mapping[int, Sequence[int]]  # by the message that made the call
+    task: Sequence[int]  # messages: see `_task`
     first_unit: int  # the first that is not a system message
 
     def tool_of(self, result: int) -> str:
@@ -50,7 +51,19 @@ def structure(raws: Sequence[bytes | Raw], views: Sequence[View]) -> Structure:
     found = units(views, caller_of)
     unit_of = [u for u, unit in enumerate(found) for _ in range(unit.start, unit.stop)]
     first = next((u for u, unit in enumerate(found) if unit.role not in SYSTEM_ROLES), len(found))
-    return Structure(raws, views, found, unit_of, caller_of, late_results(found, caller_of), first)
+    return Structure(raws, views, found, unit_of, caller_of, late_results(found, caller_of), _task(found), first)
+
+
+def _task(units: Sequence[Unit]) -> list[int]:
+    """The user messages before the model first answers them. Agents put what surrounds the task (an environment, a
+    reminder) into user messages of their own, before the task or after it."""
+    task: list[int] = []
+    for unit in units:
+        if unit.role == "user":
+            task.append(unit.start)
+        elif task and unit.role not in SYSTEM_ROLES:
+            break
+    return task
 
 
 def callers(views: Sequence[View]) -> list[int]:
