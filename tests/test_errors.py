@@ -19,6 +19,7 @@ LEAVES = [
     (errors.UnknownModel, 404, "invalid_request_error", "model_not_found", False),
     (errors.UploadTimeout, 408, "invalid_request_error", "request_timeout", False),
     (errors.BodyTooLarge, 413, "invalid_request_error", "request_too_large", False),
+    (errors.UpgradeRefused, 426, "invalid_request_error", "upgrade_required", False),
     (errors.UnknownEncoding, 415, "invalid_request_error", "unsupported_content_encoding", False),
     (errors.ConversationTooLong, 400, "invalid_request_error", "context_length_exceeded", False),
     (errors.UpstreamUnreachable, 502, "upstream_error", "upstream_unreachable", True),

@@ -11,6 +11,7 @@ A message says what is wrong, where, and what to do next. It never quotes the co
     │   ├── UnknownModel            404  no upstream serves this model
     │   ├── UploadTimeout           408  the client stopped sending its body
     │   ├── BodyTooLarge            413  more bytes than are allowed
+    │   ├── UpgradeRefused          426  a WebSocket; HTTPS is served
     │   ├── UnknownEncoding         415  a content-encoding that is not supported
     │   └── ConversationTooLong     400  system prompt, tools and current question alone do not fit
     ├── UpstreamError               the upstream: 5xx
@@ -84,6 +85,13 @@ class BodyTooLarge(RequestError):
 
     status = 413
     code = "request_too_large"
+
+
+class UpgradeRefused(RequestError):
+    """The client asked for another protocol than HTTP."""
+
+    status = 426
+    code = "upgrade_required"
 
 
 class UnknownEncoding(RequestError):

@@ -24,7 +24,8 @@ from trimtab.context.policy import Policy
 from trimtab.context.read.history import Reader, history
 from trimtab.context.read.memo import Memo
 from trimtab.wire import sse
-from trimtab.wire.chat import ChatRequest, decode, render
+from trimtab.wire.chat import decode, render
+from trimtab.wire.request import Request
 
 BUDGET = SHAPED_WINDOW - 4_096
 ROOMY = 10_000_000  # tokens; everything fits
@@ -59,7 +60,7 @@ def best(work: Callable[[], object], times: int, before: Callable[[], object] = 
     return min(found)
 
 
-def _steps(request: ChatRequest) -> dict[str, float]:
+def _steps(request: Request) -> dict[str, float]:
     warm = Memo()
     made = planned(request, request.messages, warm, BUDGET)
     reader = Reader(Memo())
@@ -81,12 +82,12 @@ def _steps(request: ChatRequest) -> dict[str, float]:
     return {name: round(seconds * 1e3, 4) for name, seconds in took.items()}
 
 
-def planned(request: ChatRequest, messages: Sequence[msgspec.Raw], memo: Memo, budget: int) -> Plan:
+def planned(request: Request, messages: Sequence[msgspec.Raw], memo: Memo, budget: int) -> Plan:
     """History and plan, as the exchange does it."""
     return plan(history(messages, request.extras, memo), POLICY, budget, memo)
 
 
-def later(request: ChatRequest, messages: Sequence[msgspec.Raw], budget: int, times: int) -> float:
+def later(request: Request, messages: Sequence[msgspec.Raw], budget: int, times: int) -> float:
     """Seconds for a conversation whose all but newest two messages were planned before, by the same memo."""
     memo = Memo()
 

@@ -19,7 +19,8 @@ from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits import Limit
 from trimtab.upstream.client import Client
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.chat import ChatRequest, decode
+from trimtab.wire.chat import decode
+from trimtab.wire.request import Request
 
 WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
 
@@ -30,7 +31,7 @@ def incoming(path: str = "/v1/chat/completions", method: str = "POST", **headers
     return Incoming(method, path, plain_path(path), b"", named, "req-1", first_values(named))
 
 
-def request(messages: list[Any], **fields: Any) -> ChatRequest:
+def request(messages: list[Any], **fields: Any) -> Request:
     return decode(msgspec.json.encode({"model": "m", "messages": messages, **fields}))
 
 

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.errors import InvalidRequest
-from trimtab.wire.chat import ChatRequest, Unreadable, decode, render, replace_lone_surrogates
+from trimtab.wire.body import replace_lone_surrogates
+from trimtab.wire.chat import decode, render
+from trimtab.wire.request import Request, Unreadable
 
 HELLO = b'{"role":"user","content":"hi"}'
 
@@ -167,7 +169,7 @@ def test_lone_surrogates_are_replaced(before: bytes, after: bytes) -> None:
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
-def decoded(fields: bytes) -> ChatRequest:
+def decoded(fields: bytes) -> Request:
     return decode(b'{"model":"m","messages":[' + HELLO + b"]," + fields + b"}")
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trimtab.exchange.decide import Shaping
     from trimtab.limits import Limits
     from trimtab.settings import Settings
-    from trimtab.wire.chat import ChatRequest
+    from trimtab.wire.request import Request
 
 _GZIP = b"\x1f\x8b"
 
@@ -77,14 +77,15 @@ def plan(  # noqa: PLR0913  the options of a command
     show(shaping, rows)
 
 
-def read_request(data: bytes, *, model: str | None = None, max_tokens: int | None = None) -> ChatRequest:
+def read_request(data: bytes, *, model: str | None = None, max_tokens: int | None = None) -> Request:
     """The request in `data`: a body, a transcript or a list of messages; `model` and `max_tokens` replace its own.
     Raises InvalidRequest, or UsageError for other JSON."""
     import msgspec
     from msgspec import Raw
 
-    from trimtab.wire.chat import Unreadable, decode
+    from trimtab.wire.chat import decode
     from trimtab.wire.media import BYTE_ORDER_MARK
+    from trimtab.wire.request import Unreadable
 
     try:
         text = gzip.decompress(data) if data.startswith(_GZIP) else data
@@ -106,7 +107,7 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
     return decode(msgspec.json.encode(fields | {k: v for k, v in given.items() if v is not None}))
 
 
-def decide_offline(request: ChatRequest, settings: Settings, profile: str, context_size: int | None) -> Shaping:
+def decide_offline(request: Request, settings: Settings, profile: str, context_size: int | None) -> Shaping:
     """What a server would decide for `request` before its upstreams have answered anything."""
     from trimtab.context.read.history import history
     from trimtab.context.read.memo import Memo

@@ -6,7 +6,7 @@ where its request goes, and a key the operator configured replaces it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from trimtab.errors import TrimtabError, UnknownModel, UpstreamError
 from trimtab.exchange.incoming import Incoming
@@ -47,13 +47,19 @@ class Calls:
         return route(model, self.upstreams)
 
     async def chat(
-        self, upstream: UpstreamSettings, incoming: Incoming, body: bytes, notes: Notes, sent: Sent | None = None
+        self,
+        upstream: UpstreamSettings,
+        incoming: Incoming,
+        body: bytes,
+        notes: Notes,
+        sent: Sent | None = None,
+        says_nothing: Callable[[bytes], bool] = lambda _: False,
     ) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes. `sent` is the body with its size in
         tokens, where that is known."""
         answer = await self.send(upstream, incoming, body, notes, body_changed=True, identity=True)
         try:
-            return await inspect(answer, self.keepalive_s, sent)
+            return await inspect(answer, self.keepalive_s, sent, notes.speaks.says_nothing)
         except BaseException as error:  # above all when the client has left: the upstream is to stop generating now
             if isinstance(error, UpstreamError):
                 notes.call_ended("broken_off")

@@ -32,7 +32,7 @@ from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import Outcome, Telemetry
 from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.chat import Unreadable
+from trimtab.wire.request import Unmanaged, Unreadable
 
 _INCLUDE_USAGE = (b"stream_options", b"include_usage")  # the fields an upstream blames that does not know them
 
@@ -56,9 +56,11 @@ class ChatExchange:
     _down: Downstream
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
+        self._dialect = notes.speaks
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
+        self._memo = self._decider.memo(self._dialect)
         self._credential = credential(incoming)
         self._gathered = NO_SUMMARY
         self._include_usage = False  # set on the stream by us, not by the client
@@ -71,8 +73,10 @@ class ChatExchange:
             raw = await body.read()
         try:
             self._decode(raw)
-        except Unreadable:
+        except Unreadable as why:
             self._upstream = upstream_of(self._calls, self._incoming, raw)
+            if isinstance(why, Unmanaged):
+                return await self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
             return await self._forward_untouched("unparsed", raw)
         self._notes.stream = self._reading.request.stream
         if self._incoming.flag(b"x-trimtab-bypass"):
@@ -104,7 +108,7 @@ class ChatExchange:
     def _decode(self, raw: bytes) -> None:
         """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, Unreadable for
         one that only this reader cannot follow, UnknownModel."""
-        self._reading = self._decider.read(raw, self._credential)
+        self._reading = self._decider.read(raw, self._credential, self._dialect)
         model = self._reading.request.model
         self._upstream = self._calls.route(model or None)
         self._notes.model, self._notes.upstream = model, self._upstream.name
@@ -131,7 +135,7 @@ class ChatExchange:
             limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch)
         began = notes.clock()
         with notes.span.child("plan"):
-            shaping = self._decider.decide(self._reading, upstream, chosen, limit)
+            shaping = self._decider.decide(self._reading, upstream, chosen, limit, self._dialect)
         notes.planned(shaping, notes.clock() - began)
         return shaping
 
@@ -141,11 +145,13 @@ class ChatExchange:
 
     # -- forward -------------------------------------------------------------------------------------------------
 
-    async def _forward_untouched(self, outcome: Outcome, raw: bytes, report: Report | None = None) -> None:
+    async def _forward_untouched(
+        self, outcome: Outcome, raw: bytes, report: Report | None = None, unmanaged: str = ""
+    ) -> None:
         """Send the bytes received, and nothing more."""
         self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
-        options = RelayOptions(report, keepalive_s=self._calls.keepalive_s)
+        options = RelayOptions(report, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged)
         await relay(verdict, self._down, self._notes, options)
 
     async def _forward(self) -> None:
@@ -154,18 +160,18 @@ class ChatExchange:
         self._decided = self._shaping
         self._notes.outcome = "shaped" if self._shaping.plan.shaped else "passed"
         verdict = await self._send()
-        if verdict.too_many_bytes and (light := lighter(self._decided, self._decider.memo)) is not None:
+        if verdict.too_many_bytes and (light := lighter(self._decided, self._memo)) is not None:
             await verdict.answer.aclose()
             return await self._forward_again(light)
         overflow = await self._answer(verdict)
         if overflow is None:
             return None
         learned = self._decider.observe_overflow(self._shaping, self._upstream, overflow)
-        small = smaller(self._decided, overflow, learned, self._decider.memo)
+        small = smaller(self._decided, overflow, learned, self._memo)
         if small is None:
             raise still_too_long(self._shaping, overflow)
         if self._begun:
-            raise interrupted(overflow)
+            raise interrupted(self._shaping, overflow)
         return await self._forward_again(small)
 
     async def _forward_again(self, shaping: Shaping) -> None:

@@ -14,6 +14,9 @@ from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import History, Reader, Reading
 from trimtab.context.read.memo import Memo
+from trimtab.dialects.chat import CHAT
+from trimtab.dialects.dialect import Dialect
+from trimtab.dialects.paths import DIALECTS
 from trimtab.errors import ConversationTooLong
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
@@ -22,7 +25,7 @@ from trimtab.overflow.classify import Overflow
 from trimtab.overflow.sent import Sent
 from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.chat import ChatRequest
+from trimtab.wire.request import Request
 
 # An estimate is not a count. A request is refused before the upstream sees it only when what cannot be given up is
 # this much over the budget; in between the upstream decides, and its refusal becomes the same clear error.
@@ -38,7 +41,7 @@ class Shaping(msgspec.Struct, frozen=True):
     """What was decided for one request, in one value. Plan sizes are estimates; times `factor` they are what the
     upstream is expected to count."""
 
-    request: ChatRequest
+    request: Request
     history: History
     limit: Limit
     budget: Budget
@@ -46,6 +49,7 @@ class Shaping(msgspec.Struct, frozen=True):
     policy: Policy
     plan: Plan
     max_tokens: int | None = None  # what is sent in place of the request's own
+    dialect: Dialect = CHAT
 
     def counted(self, estimate: int) -> int:
         """Estimated tokens as the upstream is expected to count them."""
@@ -65,8 +69,8 @@ class Learned(msgspec.Struct, frozen=True):
     factor: float
 
 
-def decide(
-    request: ChatRequest,
+def decide(  # noqa: PLR0913  what a decision goes by
+    request: Request,
     history: History,
     policy: Policy,
     limit: Limit,
@@ -74,6 +78,7 @@ def decide(
     memo: Memo,
     *,
     cap: int | None = None,
+    dialect: Dialect = CHAT,
 ) -> Shaping:
     """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's). What does
     not fit beside its output is planned beside a shorter one before it is given up."""
@@ -81,9 +86,9 @@ def decide(
     def planned(budget: Budget) -> Shaping:
         if cap is not None and cap < budget.usable:
             budget = msgspec.structs.replace(budget, usable=max(1, cap))
-        found = plan(history, policy, max(1, int(budget.usable / factor)), memo)
+        found = plan(history, policy, max(1, int(budget.usable / factor)), memo, dialect.format)
         lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
-        return Shaping(request, history, limit, budget, factor, policy, found, lowered)
+        return Shaping(request, history, limit, budget, factor, policy, found, lowered, dialect)
 
     shaping = planned(usable(limit, request.max_tokens))
     if shaping.plan.fits:
@@ -160,7 +165,7 @@ def too_long(shaping: Shaping, breakdown: Breakdown | None = None, **reported: o
         f"({tokens(part.system)}), the tools ({tokens(part.tools)}) and the current question "
         f"({tokens(part.question)}), which cannot be shortened, and {shaping.budget.usable} tokens can be sent. "
         "Start a new chat for the next step, or shorten the question; what was built so far remains.",
-        param="messages",
+        param=shaping.dialect.listed,
         detail=detail,
     )
 
@@ -170,27 +175,33 @@ class Decider:
 
     def __init__(self, limits: Limits, policies: Policies) -> None:
         self.limits, self._policies = limits, policies
-        self.memo = Memo()
-        self._reader = Reader(self.memo)
+        self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
+        self._readers = {d.name: Reader(self._memos[d.name], decode=d.decode) for d in DIALECTS}
         self._counts = Counts()
         self._refuses_include_usage: set[str] = set()  # names of upstreams
 
-    def read(self, body: bytes, tenant: bytes) -> Reading:
-        """Read a request; the beginning it has in common with an earlier one of this tenant is not read again. Raises
-        what `chat.decode` raises."""
-        return self._reader.read(body, tenant)
+    def memo(self, dialect: Dialect) -> Memo:
+        """What was read of the messages of a dialect: the same bytes may mean something else in another."""
+        return self._memos[dialect.name]
 
-    def choose(self, request: ChatRequest, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
+    def read(self, body: bytes, tenant: bytes, dialect: Dialect = CHAT) -> Reading:
+        """Read a request; the beginning it has in common with an earlier one of this tenant is not read again. Raises
+        what `Dialect.decode` raises."""
+        return self._readers[dialect.name].read(body, tenant)
+
+    def choose(self, request: Request, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
         """The policy for a request. Raises InvalidRequest for an unknown profile or hint."""
         strict_roles = summary_role(upstream, request.model) == "user"
         profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
         return self._policies.choose(profile, hint, request.has_tools, strict_roles)
 
-    def decide(self, reading: Reading, upstream: UpstreamSettings, chosen: Chosen, limit: Limit) -> Shaping:
+    def decide(
+        self, reading: Reading, upstream: UpstreamSettings, chosen: Chosen, limit: Limit, dialect: Dialect = CHAT
+    ) -> Shaping:
         """What to do with a request. Raises InvalidRequest for a `context_management` that cannot be read."""
         request, name, policy = reading.request, upstream.name, chosen.policy
         factor = self.limits.factor(name, request.model)
-        history = self._reader.history(reading)
+        history = self._readers[dialect.name].history(reading)
         last = NO_COUNT
         if near(history, factor, limit.context_size // 2):
             last = self._counts.find(name, request.model, history)
@@ -198,7 +209,8 @@ class Decider:
         management = request.context_management
         if management is not None and is_ours(management):
             policy = managed(policy, management)
-        shaping = decide(request, history, policy, limit, factor, self.memo, cap=chosen.budget)
+        memo = self.memo(dialect)
+        shaping = decide(request, history, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
         return send_untouched_if_it_may_fit(shaping, last)
 
     def include_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import asyncio
 
-from trimtab.errors import ConversationTooLong, InvalidRequest, Overloaded, RequestError, TrimtabError, UpstreamError
+from trimtab.dialects.paths import managed, spoken
+from trimtab.errors import (
+    ConversationTooLong,
+    InvalidRequest,
+    Overloaded,
+    RequestError,
+    TrimtabError,
+    UpgradeRefused,
+    UpstreamError,
+)
 from trimtab.exchange.access import Access
 from trimtab.exchange.chat import ChatExchange, Services
 from trimtab.exchange.explain import ContextPlan
-from trimtab.exchange.incoming import CHAT, STOPPING, Body, ClientGone, Downstream, Incoming, reply
+from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import pass_through
 from trimtab.telemetry import NO_TRACING, ExchangeSpan, Outcome
 from trimtab.wire import problem
 
+_NO_UPGRADE = "WebSockets are not served here. Send the request over HTTPS."
 _STOPPING = "This proxy is shutting down."
 
 
@@ -30,14 +40,16 @@ class Gateway:
 
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
         """Answer one request. Raises only CancelledError, when the client has gone or the server stops."""
-        chat = incoming.method == "POST" and incoming.endpoint == CHAT
-        notes = Notes(incoming.request_id, "chat" if chat else "passthrough")
+        dialect = managed(incoming.method, incoming.endpoint)
+        notes = Notes(incoming.request_id, dialect.name if dialect else "passthrough", speaks=spoken(incoming.endpoint))
         if self._telemetry.trace is not NO_TRACING:
             notes.span = self._span(incoming)
         self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
-            if chat:
+            if incoming.wants_upgrade:
+                raise UpgradeRefused(_NO_UPGRADE)
+            if dialect is not None:
                 await ChatExchange(self._services, incoming, notes).run(body, downstream)
             else:
                 await pass_through(self._services.calls, incoming, body, downstream, notes)
@@ -83,14 +95,14 @@ class Gateway:
     async def turn_away(self, incoming: Incoming, downstream: Downstream, *, draining: bool) -> None:
         """Answer a request that cannot be taken now: too many are in flight, or the server is `draining`."""
         why = _STOPPING if draining else "Too many requests are in flight at this proxy (max_in_flight)."
-        notes = Notes(incoming.request_id, "passthrough")
+        notes = Notes(incoming.request_id, "passthrough", speaks=spoken(incoming.endpoint))
         await self._fail(self._error_for(Overloaded(f"{why} Try again in a second."), notes), downstream, notes)
         self._telemetry.observe(notes.record(notes.clock()))
 
     async def answer_half_closed(self, incoming: Incoming, downstream: Downstream) -> None:
         """Answer a client that seems to have left: one that closed only its sending half still reads, and would get
         the server's own 500 otherwise."""
-        notes = Notes(incoming.request_id, "passthrough")
+        notes = Notes(incoming.request_id, "passthrough", speaks=spoken(incoming.endpoint))
         error = InvalidRequest("The client closed the connection before its answer was ready.")
         await self._fail(error, downstream, notes)
 
@@ -118,12 +130,12 @@ class Gateway:
         begun is left without its end: the server then breaks the connection, and no client takes half for whole."""
         if downstream.started:
             if notes.stream:
-                await downstream.end(problem.sse_event(error))
+                await downstream.end(notes.speaks.event(error))
             return
-        notes.status = error.status
-        body, report = problem.envelope(error, notes.request_id), notes.report()
+        notes.status = notes.speaks.status(error)
+        body, report = notes.speaks.envelope(error, notes.request_id), notes.report()
         headers = problem.headers(error) + (report.headers() if report is not None else [])
-        await reply(downstream, error.status, headers, body, notes.request_id)
+        await reply(downstream, notes.status, headers, body, notes.request_id)
 
 
 def _drop_frames(failure: BaseException | None) -> None:

@@ -48,6 +48,11 @@ class Incoming(msgspec.Struct, frozen=True):
         """The first value of a header, or an empty string."""
         return self.fields.get(name, b"").decode("latin-1")
 
+    @property
+    def wants_upgrade(self) -> bool:
+        """True for a client that asks for a WebSocket (RFC 6455 §4.1)."""
+        return self.fields.get(b"upgrade", b"").lower() == b"websocket"
+
     def flag(self, name: bytes) -> bool:
         """Whether a header is set to true, 1 or yes."""
         value = self.fields.get(name)

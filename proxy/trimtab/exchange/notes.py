@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from trimtab.dialects.chat import CHAT
+from trimtab.dialects.dialect import Dialect
 from trimtab.exchange import report
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.report import NO_SUMMARY, Report
@@ -73,8 +75,11 @@ class _Waiting:
 class Notes:
     """Fill in as things become known; `record` at the end. `clock` gives seconds."""
 
-    def __init__(self, request_id: str, path: PathKind, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self, request_id: str, path: PathKind, clock: Callable[[], float] = perf_counter, speaks: Dialect = CHAT
+    ) -> None:
         self.request_id, self.path, self.clock = request_id, path, clock
+        self.speaks = speaks  # the dialect that errors are written in
         self.began = clock()
         self.outcome: Outcome = "failed"
         self.status = 0

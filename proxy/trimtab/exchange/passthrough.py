@@ -23,7 +23,7 @@ from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.chat import replace_lone_surrogates
+from trimtab.wire.body import replace_lone_surrogates
 from trimtab.wire.media import JSON_HEADER, is_json
 
 _MODELS = "/v1/models"

@@ -24,7 +24,7 @@ from trimtab.telemetry import Usage
 from trimtab.upstream.headers import to_client
 from trimtab.wire import problem, sse
 from trimtab.wire.encoding import decode_or_empty
-from trimtab.wire.usage import usage_of
+from trimtab.wire.usage import Usage as Reported
 
 _ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
 
@@ -35,19 +35,20 @@ class RelayOptions(msgspec.Struct, frozen=True):
     `report`: stands in the headers, and in a shaped stream in a comment. `applied_edits`: the client asked for the
     edits in the answer. `include_usage`: the stream reports its usage for us alone, so that event is taken out.
     `withhold_overflow`: an overflow within a stream is taken out and returned. `keepalive_s`: seconds of silence after
-    which the client of a stream gets a comment, 0 for none."""
+    which the client of a stream gets a comment, 0 for none. `unmanaged`: the reason why the request was not shaped."""
 
     report: Report | None = None
     applied_edits: bool = False
     include_usage: bool = False
     withhold_overflow: bool = False
     keepalive_s: float = 0.0
+    unmanaged: str = ""
 
 
 async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> Relayed:
     """Relay an answer to its end, note how far it got (also where the client left in the middle), and let go of the
     upstream's connection. Raises UpstreamError when the upstream breaks off before the client got anything."""
-    relaying = _Relay(verdict, downstream, notes.request_id, options)
+    relaying = _Relay(verdict, downstream, notes, options)
     try:
         await relaying.run()
     finally:
@@ -60,14 +61,16 @@ async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options:
 class _Relay:
     """One answer on its way to one client."""
 
-    def __init__(self, verdict: Verdict, downstream: Downstream, request_id: str, options: RelayOptions) -> None:
-        self._verdict, self._down, self._request_id, self._options = verdict, downstream, request_id, options
+    def __init__(self, verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> None:
+        self._verdict, self._down, self._request_id, self._options = verdict, downstream, notes.request_id, options
+        self._dialect = notes.speaks
         status = verdict.answer.status
         self._failure: Failure | None = None
         if status >= 400:
             self._failure = "upstream_error" if status >= 500 else "upstream_rejected"
         self._error_code = ""
         self._usage: Usage | None = None
+        self._reported: Reported | None = None
         self._overflow = self._begun = self._broken_off = False
         self._errors = 0  # events that looked like one
         self._withheld: Overflow | None = None
@@ -114,8 +117,9 @@ class _Relay:
             self._read_error_code(raw, verdict.encoding)
 
     def _read_usage(self, body: bytes) -> None:
-        usage = usage_of(body)
+        usage = self._dialect.usage(body, self._reported)
         if usage is not None and usage.prompt_tokens is not None:
+            self._reported = usage
             self._usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0, usage.cached_tokens)
 
     def _read_error_code(self, raw: bytes, encoding: str) -> None:
@@ -158,7 +162,7 @@ class _Relay:
             self._failure, self._error_code, self._broken_off = "upstream_error", error.code or "", True
             await pulse.stop()
             if not encoded:
-                await self._down.end((b"" if pulse.between else b"\n\n") + problem.sse_event(error))
+                await self._down.end((b"" if pulse.between else b"\n\n") + self._dialect.event(error))
             return
         finally:
             await pulse.stop()
@@ -274,6 +278,8 @@ class _Relay:
             headers.append((b"x-request-id", self._request_id.encode("latin-1", "replace")))
         if report is not None:
             headers += report.headers()
+        if self._options.unmanaged:
+            headers.append((b"x-trimtab-unmanaged", self._options.unmanaged.encode()))
         if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
             await self._down.start(answer.status, headers)
 

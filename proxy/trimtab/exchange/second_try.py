@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.edits import Edit
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
@@ -36,7 +35,16 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
         return lowered
 
     def planned(factor: float, cap: int | None) -> Shaping | None:
-        again = decide(shaping.request, shaping.history, shaping.policy, learned.limit, factor, memo, cap=cap)
+        again = decide(
+            shaping.request,
+            shaping.history,
+            shaping.policy,
+            learned.limit,
+            factor,
+            memo,
+            cap=cap,
+            dialect=shaping.dialect,
+        )
         return again if again.plan.fits and again.plan.sent < shaping.plan.sent else None
 
     counted = _counted(shaping, overflow)
@@ -103,7 +111,7 @@ def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
         if view.shape != "parts" or view.role in SYSTEM_ROLES or i == question or i in edited:
             continue
         raw = shaping.request.messages[i]
-        light = rewrite(raw, "lightened", 0)
+        light = shaping.dialect.format.rewrite(raw, "lightened", 0)
         freed = len(bytes(raw)) - len(light)
         if freed > 0:
             tokens = memo.view(light).tokens
@@ -115,11 +123,11 @@ def still_too_long(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
     return too_long(shaping, reported=overflow.actual, upstream_limit=overflow.limit, upstream=overflow.message)
 
 
-def interrupted(overflow: Overflow) -> ConversationTooLong:
+def interrupted(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
     """The error where the client has part of an answer, so that no second one can be sent to it."""
     return ConversationTooLong(
         "The upstream found this conversation too long for the model when its answer had already begun. "
         "Send it again: it will be shortened to the limit just learned.",
-        param="messages",
+        param=shaping.dialect.listed,
         detail={"upstream": overflow.message},
     )

@@ -76,7 +76,7 @@ class Compaction:
         """As `look_ahead`, at once. Returns whether a summary was begun."""
         wanted = self._wanted(shaping, shaping.plan.ahead)
         writer = self._writer(shaping, credential)
-        if self._settings.ride_prefix and self._settings.model == "same":
+        if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.appends:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, shaping.request.messages, writer)
 
@@ -96,9 +96,10 @@ class Compaction:
         """The model that writes: the request's own or the one configured. The request's own reads what the request
         may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
         if self._settings.model == "same":
-            return Writer(shaping.request.model, credential, int(shaping.budget.usable / shaping.factor))
+            most, as_chat = int(shaping.budget.usable / shaping.factor), shaping.dialect.as_chat
+            return Writer(shaping.request.model, credential, most, as_chat=as_chat)
         same_server = self._same_server(self._settings.model, shaping.request.model)
-        return Writer(self._settings.model, credential, sends_credential=same_server)
+        return Writer(self._settings.model, credential, sends_credential=same_server, as_chat=shaping.dialect.as_chat)
 
 
 # Of the body beside the messages: what a provider's cache key covers or its routing goes by.

@@ -8,7 +8,7 @@ relay. A stream whose first event is long in coming is relayed before it is know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -54,7 +54,12 @@ class Verdict(msgspec.Struct, frozen=True):
         return any(field in text for field in fields)
 
 
-async def inspect(answer: Answer, patience_s: float = 0.0, sent: Sent | None = None) -> Verdict:
+async def inspect(
+    answer: Answer,
+    patience_s: float = 0.0,
+    sent: Sent | None = None,
+    says_nothing: Callable[[bytes], bool] = lambda _: False,
+) -> Verdict:
     """Read as much of an answer to what was `sent` as it takes to know whether it is an overflow; of a stream for at
     most `patience_s` seconds (0: until its first bytes). Raises what `Answer.read` raises."""
     fields = {name.lower(): value for name, value in answer.headers}
@@ -64,7 +69,7 @@ async def inspect(answer: Answer, patience_s: float = 0.0, sent: Sent | None = N
     if kind.startswith(EVENT_STREAM) or (
         not _cannot_be_events(fields, kind, encoding) and begins_like_events(await answer.read(EVENTS_HEAD))
     ):
-        beginning = _Beginning(answer, encoding, patience_s, sent)
+        beginning = _Beginning(answer, encoding, patience_s, sent, says_nothing)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s or None):
                 await beginning.read()
@@ -97,9 +102,13 @@ async def _inspect_error(answer: Answer, encoding: str, sent: Sent | None) -> Ve
 
 
 class _Beginning:
-    """The beginning of a stream: `size` bytes of it, up to the first event that has data, and what that says."""
+    """The beginning of a stream: `size` bytes of it, up to the first event that says something, and what
+    that says."""
 
-    def __init__(self, answer: Answer, encoding: str, patience_s: float, sent: Sent | None) -> None:
+    def __init__(
+        self, answer: Answer, encoding: str, patience_s: float, sent: Sent | None, says_nothing: Callable[[bytes], bool]
+    ) -> None:
+        self._says_nothing, self._quiet = says_nothing, False
         self._answer, self._patient, self._sent = answer, patience_s > 0, sent
         self._unpacked = unpacking(encoding)
         self._tap, self._text = sse.Tap(), b""
@@ -110,11 +119,13 @@ class _Beginning:
         while True:
             raw = await self._answer.read(self.size + 1)
             new, self.size = raw[self.size :], len(raw)
-            if await self._has_event(new) or not new or not self._patient or not self._may_be_an_error():
+            if await self._has_event(new) or not new or not self._patient:
+                return
+            if not self._quiet and not self._may_be_an_error():
                 return
 
     async def _has_event(self, new: bytes) -> bool:
-        """Read on, or to the end when nothing is new. True when an event with data has come."""
+        """Read on, or to the end when nothing is new. True when an event that says something has come."""
         if not new:
             return self._found(self._tap.flush())
         async for text in slices(new, self._unpacked):
@@ -128,7 +139,8 @@ class _Beginning:
 
     def _found(self, events: list[bytes]) -> bool:
         self.overflow = next(filter(None, (classify_event(event, self._sent) for event in events)), None)
-        return bool(events)
+        self._quiet = self._quiet or bool(events)  # and goes on being so while they say nothing
+        return self.overflow is not None or not all(map(self._says_nothing, events))
 
     def _may_be_an_error(self) -> bool:
         """So far there are only comments, or too few bytes to know, or the word "error" is there."""

@@ -16,6 +16,7 @@ Outcome = Literal[
     "shaped",  # forwarded with at least one edit
     "observed",  # planned and reported, forwarded as received
     "bypassed",  # forwarded as received, because the client asked for that
+    "unmanaged",  # the server holds the conversation; forwarded as received
     "unparsed",  # the body could not be read; forwarded as received
     "planned",  # the plan endpoint: no upstream was called
     "refused",  # the conversation does not fit: a decision for a person, not an outage
@@ -28,7 +29,7 @@ Outcome = Literal[
 ]
 Stage = Literal["truncated", "cleared", "summarized", "dropped", "squeezed"]
 SummaryResult = Literal["none", "hit", "miss", "fallback", "background"]
-PathKind = Literal["chat", "plan", "passthrough"]
+PathKind = Literal["chat", "responses", "messages", "plan", "passthrough"]
 RunOutcome = Literal["made", "rejected", "failed"]
 CallEnd = Literal["answered", "broken_off", "cancelled"]
 

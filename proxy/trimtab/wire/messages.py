@@ -15,18 +15,18 @@ from typing import overload
 from msgspec import Raw
 
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
-_LIST = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*')
+_LISTS = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.encode()) for name in ("messages", "input")}
 _END = re.compile(rb"[ \t\r\n]*\]")
 
 Spans = list[slice]  # places of messages in a body, in bytes, one after the other
 
 
 class Messages(Sequence[Raw]):
-    """All messages of a body. `known` are the places of the first ones, which are read from there when they are needed;
-    `fresh` are the others."""
+    """All messages of a body, which are its list `name`. `known` are the places of the first ones, which are read from
+    there when they are needed; `fresh` are the others."""
 
-    def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None) -> None:
-        self._body, self.fresh, self.known = body, fresh, known or []
+    def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None, name: str = "messages") -> None:
+        self._body, self.fresh, self.known, self._name = body, fresh, known or [], name
 
     @cached_property
     def all(self) -> list[Raw]:
@@ -43,7 +43,11 @@ class Messages(Sequence[Raw]):
         body = self._body
         if self.known:
             at = self.known[-1].stop
-        elif self.fresh and (found := _LIST.search(body)) and body.startswith(bytes(self.fresh[0]), found.end()):
+        elif (
+            self.fresh
+            and (found := _LISTS[self._name].search(body))
+            and body.startswith(bytes(self.fresh[0]), found.end())
+        ):
             at = found.end()
         else:
             return None
@@ -55,6 +59,9 @@ class Messages(Sequence[Raw]):
                 at = between.end()
             spans.append(slice(at, at := at + len(raw)))
         return spans if _END.match(body, at) else None
+
+    def _begins_at(self, at: int) -> bool:
+        return bool(self.fresh) and self._body.startswith(bytes(self.fresh[0]), at)
 
     def __len__(self) -> int:
         return len(self.known) + len(self.fresh)

@@ -39,6 +39,19 @@ def usage_of(data: bytes) -> Usage | None:
     return None if answer is None else _usage(answer)
 
 
+def decoded_usage(data: bytes, *within: str) -> dict[str, Any] | None:
+    """The object `usage` of a JSON body, or of the object in the first of the fields `within` that has one; None
+    without one. Never raises."""
+    if b'"usage"' not in data or not _HAS_USAGE.search(data):
+        return None
+    answer = _decoded(_decode_fields, data) or {}
+    for fields in (answer, *(_decoded(_decode_fields, answer[name]) or {} for name in within if name in answer)):
+        found = _decoded(_decode_any, fields.get("usage", b"null"))
+        if isinstance(found, dict):
+            return found
+    return None
+
+
 class _Groq(msgspec.Struct):
     usage: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -53,6 +66,7 @@ class _Answer(msgspec.Struct):
 _decode_answer = msgspec.json.Decoder(_Answer).decode
 _decode_groq = msgspec.json.Decoder(_Groq).decode
 _decode_any = msgspec.json.Decoder().decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def _decoded(decode: Callable[[bytes | msgspec.Raw], Any], data: bytes | msgspec.Raw) -> Any:
@@ -73,7 +87,7 @@ def _usage(answer: _Answer) -> Usage | None:
         found = _decoded_usage(groq.usage)
     if not isinstance(found, dict):
         return None
-    prompt, completion = _count(found.get("prompt_tokens")), _count(found.get("completion_tokens"))
+    prompt, completion = count(found.get("prompt_tokens")), count(found.get("completion_tokens"))
     if prompt is None and completion is None:
         return None
     return Usage(prompt, completion, _cached(found, prompt))
@@ -87,9 +101,10 @@ def _cached(usage: dict[str, Any], prompt: int | None) -> int | None:
         usage.get("prompt_cache_hit_tokens"),
         usage.get("cached_tokens"),
     )
-    cached = next((count for field in fields if (count := _count(field)) is not None), None)
+    cached = next((found for field in fields if (found := count(field)) is not None), None)
     return None if cached is not None and prompt is not None and cached > prompt else cached
 
 
-def _count(value: Any) -> int | None:
+def count(value: Any) -> int | None:
+    """A count of tokens; None for what cannot be one."""
     return value if type(value) is int and 0 <= value <= _MAX_COUNT else None

@@ -14,7 +14,8 @@ from tests.support.messages import prose, tool_loop, user
 from trimtab.context.read.history import History, Reader, history
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefixes import BLOCK, Prefixes
-from trimtab.wire.chat import ChatRequest, Unreadable, decode, render
+from trimtab.wire.chat import decode, render
+from trimtab.wire.request import Request, Unreadable
 
 
 class Repeated:
@@ -25,7 +26,7 @@ class Repeated:
         self.reader = Reader(Memo(), self.prefixes)
         self.stepped_over = 0
 
-    def read(self, body: bytes) -> tuple[ChatRequest, History]:
+    def read(self, body: bytes) -> tuple[Request, History]:
         reading = self.reader.read(body)
         self.stepped_over, self.match = len(reading.request.messages.known), reading.match
         return reading.request, self.reader.history(reading)

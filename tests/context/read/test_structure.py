@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from tests.context.histories import histories
 from tests.support.messages import assistant, calls, result, system, user
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.structure import boundaries, callers, late_results, units
-from trimtab.context.read.views import View
+from trimtab.context.read.structure import boundaries, callers, late_results, structure, units
+from trimtab.context.read.views import Call, View
 
 
 def views(*raws: bytes) -> list[View]:
@@ -88,3 +88,43 @@ def test_what_was_cut_before_a_boundary_is_cut_the_same_ever_after(raws: list[by
     whole = units(found)
     for end in boundaries(found):
         assert units(found[:end]) == [u for u in whole if u.start < end]
+
+
+# -- formats whose answers come in pieces -------------------------------------------------------------------------
+
+
+def piece(role: str = "assistant", *ids: str, answers: str | None = None, follows: bool = True) -> View:
+    return View(role, 10, calls=tuple(Call(id, "f") for id in ids), answers=answers, follows=follows)
+
+
+RUN = [
+    View("user", 10),
+    piece(),  # thinking, and two calls
+    piece("assistant", "a"),
+    piece("assistant", "b"),
+    View("tool", 10, answers="a"),
+    View("tool", 10, answers="b"),
+    piece("context"),
+    piece("assistant", "c"),  # the next answer, without thinking
+    View("tool", 10, answers="c"),
+    View("user", 10),
+]
+
+
+def test_a_run_of_pieces_and_their_results_are_one_unit() -> None:
+    assert [(unit.start, unit.stop) for unit in units(RUN)] == [(0, 1), (1, 7), (7, 9), (9, 10)]
+
+
+def test_only_the_head_of_a_run_is_a_boundary() -> None:
+    assert boundaries(RUN) == [1, 7, 10]
+
+
+def test_a_result_knows_the_piece_that_called_it() -> None:
+    found = structure([b""] * len(RUN), RUN)
+    assert list(found.caller_of[4:6]) == [2, 3]
+    assert [found.is_follower(i) for i in range(8)] == [False, False, True, True, False, False, True, False]
+
+
+def test_the_task_is_the_first_run_of_user_messages() -> None:
+    raws = [system(), user("Where you are."), user("The task."), assistant(), user("Next.")]
+    assert structure(raws, views(*raws)).task == [1, 2]

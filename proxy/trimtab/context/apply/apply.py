@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from trimtab.context.apply.rewrite import announce, join_text, message, rewrite, unpin
+from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX
 
@@ -14,7 +14,11 @@ _REMOVED = ("dropped", "summarized")
 
 
 def apply(
-    messages: Sequence[bytes | Raw], plan: Plan, summary: str | None = None, summary_role: str = "system"
+    messages: Sequence[bytes | Raw],
+    plan: Plan,
+    summary: str | None = None,
+    summary_role: str = "system",
+    format: Format = CHAT,
 ) -> list[bytes | Raw]:
     """The messages to send. `summary` is the text for the gap; without one the note stands there. Neither holds a
     date, a count or an id, so the same history gives the same bytes."""
@@ -24,27 +28,27 @@ def apply(
     gap = plan.gap
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
-            sent += _gap_message(gap, summary, summary_role)
+            sent += _gap_message(gap, summary, summary_role, format)
         edit = edits.get(i)
         if edit is not None and edit.stage in _REMOVED:
             continue
-        data = raw if edit is None else rewrite(raw, edit.stage, edit.amount)
-        data = unpin(data) if i in unpinned else data
-        data = announce(data) if plan.announce == i else data
+        data = raw if edit is None else format.rewrite(raw, edit.stage, edit.amount)
+        data = format.unpin(data) if i in unpinned else data
+        data = format.announce(data) if plan.announce == i else data
         if gap is not None and gap.into == i:
-            data = join_text(data, _gap_text(summary), before=i >= gap.index)
+            data = format.join_text(data, _gap_text(summary), before=i >= gap.index)
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
-        sent += _gap_message(gap, summary, summary_role)
+        sent += _gap_message(gap, summary, summary_role, format)
     return sent
 
 
-def _gap_message(gap: Gap, summary: str | None, role: str) -> list[bytes]:
+def _gap_message(gap: Gap, summary: str | None, role: str, format: Format) -> list[bytes]:
     """The message in the gap; none when its text joins another message, or without a summary where the note is left
     out."""
     if gap.into is not None or not (summary or gap.note):
         return []
-    return [message(gap.role or role, _gap_text(summary))]
+    return [format.message(gap.role or role, _gap_text(summary))]
 
 
 def _gap_text(summary: str | None) -> str:

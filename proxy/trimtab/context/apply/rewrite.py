@@ -66,10 +66,13 @@ def message(role: str, text: str) -> bytes:
 def _truncate(fields: Fields, chars: int) -> None:
     """Keep `chars` characters of text in all, and every part that is not text. The part in which the limit falls ends
     in `[Truncated]`; text parts after it are removed."""
-    content = msgspec.json.decode(fields["content"])
+    fields["content"] = truncated(msgspec.json.decode(fields["content"]), chars)
+
+
+def truncated(content: Any, chars: int) -> Any:
+    """A content, a text or a list of parts, with `chars` characters of text in all."""
     if isinstance(content, str):
-        fields["content"] = head(content, chars)
-        return
+        return head(content, chars)
     kept, room = [], chars
     for part in content:
         text = text_of(part)
@@ -78,7 +81,7 @@ def _truncate(fields: Fields, chars: int) -> None:
         elif room >= 0:
             kept.append(part if len(text) <= room else {**part, "text": head(text, room)})
             room -= len(text)
-    fields["content"] = kept
+    return kept
 
 
 def _clear(fields: Fields, _: int) -> None:
@@ -88,14 +91,18 @@ def _clear(fields: Fields, _: int) -> None:
 def _squeeze(fields: Fields, chars: int) -> None:
     """Cut each text of the message to `chars` characters; arguments of tool calls stay valid JSON."""
     content = msgspec.json.decode(fields.get("content", b"null"))
+    if isinstance(content, str | list):
+        fields["content"] = squeezed(content, chars)
+    _edit_arguments(fields, partial(squeeze_value, chars=chars), partial(head_and_tail, chars=chars))
+
+
+def squeezed(content: str | list[Any], chars: int) -> Any:
+    """A content with each of its texts cut to `chars` characters."""
     if isinstance(content, str):
-        fields["content"] = head_and_tail(content, chars)
-    elif isinstance(content, list):
-        fields["content"] = [
-            part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)}
-            for part in content
-        ]
-    _edit_arguments(fields, lambda value: _squeeze_value(value, chars), lambda text: head_and_tail(text, chars))
+        return head_and_tail(content, chars)
+    return [
+        part if (text := text_of(part)) is None else {**part, "text": head_and_tail(text, chars)} for part in content
+    ]
 
 
 # Types of content parts that may hold a payload, and its kind.
@@ -122,16 +129,20 @@ class _Typed(msgspec.Struct):
 
 def _lighten(fields: Fields, _: int) -> None:
     """Replace parts with a payload by a few words; the other parts keep their bytes."""
-    parts = msgspec.json.decode(fields["content"], type=list[Raw])
-    fields["content"] = [_lightened(part) for part in parts]
+    fields["content"] = lightened(fields["content"])
 
 
-def _lightened(part: Raw) -> Any:
+def lightened(content: Raw, text_type: str = "text") -> list[Any]:
+    """The parts of a content, each with a payload replaced by a few words, a part of type `text_type`."""
+    return [_lightened(part, text_type) for part in msgspec.json.decode(content, type=list[Raw])]
+
+
+def _lightened(part: Raw, text_type: str) -> Any:
     if len(bytes(part)) <= _LIGHT or bytes(part)[:1] != b"{":
         return part
     kind = msgspec.json.decode(part, type=_Typed).type
     payload = _PAYLOAD_KINDS.get(kind) if isinstance(kind, str) else None
-    return {"type": "text", "text": REMOVED[payload]} if payload else part
+    return {"type": text_type, "text": REMOVED[payload]} if payload else part
 
 
 def _clear_inputs(fields: Fields, _: int) -> None:
@@ -165,7 +176,8 @@ def _edit_field(call: Any, field: str, edit: Callable[[Any], Any]) -> bool:
 _LEAST_STRING = 32  # characters; a string cut shorter would hold nothing but `[Truncated]`
 
 
-def _squeeze_value(value: Any, chars: int) -> Any:
+def squeeze_value(value: Any, chars: int) -> Any:
+    """The arguments of a call, a string of JSON or an object, with at most `chars` characters."""
     if isinstance(value, str):
         return squeeze_arguments(value, chars)
     try:

@@ -37,7 +37,7 @@ def gap(state: State) -> Gap | None:
         return None
     first = state.structure.units[state.structure.first_unit].start
     task = state.task if first in state.structure.task else []  # else a greeting came before it
-    index = task[-1] + 1 if task else first
+    index = state.structure.units[state.structure.unit_of[task[-1]]].stop if task else first
     beside = task[-1] if task else next((i for i in state.remaining() if i >= index), None)
     if not state.policy.strict_roles or beside is None or state.structure.views[beside].role != "user":
         return Gap(index, tokens)

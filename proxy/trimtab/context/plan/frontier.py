@@ -38,9 +38,16 @@ def goal_of(state: State) -> Goal:
 
 
 def first_recent(state: State) -> int:
-    """The first of the newest messages, which dropping and summarizing leave alone: at least one."""
-    keep = min(state.policy.shaping.keep_recent, *state.message_limits, state.end)
-    return state.end - max(1, keep)
+    """The first of the newest messages, which dropping and summarizing leave alone: at least one. What follows another
+    message does not count."""
+    keep = max(1, min(state.policy.shaping.keep_recent, *state.message_limits, state.end))
+    if state.structure.home_of is state.structure.caller_of:  # no message follows another
+        return state.end - keep
+    at = state.end
+    while at and keep:
+        at -= 1
+        keep -= not state.structure.is_follower(at)
+    return at
 
 
 def advance(state: State, to: int, pins: set[int], stage: Stage, reason: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from trimtab.context.apply.rewrite import announce
+from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.alternation import gap
 from trimtab.context.plan.clear import clear
@@ -36,15 +36,15 @@ STAGES: tuple[Callable[[State], None], ...] = (
 )
 
 
-def plan(conversation: History, policy: Policy, budget: int, memo: Memo) -> Plan:
+def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format: Format = CHAT) -> Plan:
     """What to do with a request. `budget`: what its input may take, in estimated tokens."""
     views = conversation.views
     announce_at = _announcement_index(views, policy, conversation.extras)
     original = conversation.tokens
-    added = 0 if announce_at is None else _announcement_tokens(conversation, announce_at, memo)
+    added = 0 if announce_at is None else _announcement_tokens(conversation, announce_at, memo, format)
     if not _needs_replay(conversation, policy, original + added, budget):
         return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce_at)
-    state = _replay(conversation, policy, budget, conversation.extras + added, memo)
+    state = _replay(conversation, policy, budget, conversation.extras + added, memo, format)
     made = Plan(
         original=original,
         sent=state.size,
@@ -77,9 +77,9 @@ def _needs_replay(conversation: History, policy: Policy, size: int, budget: int)
     )
 
 
-def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo) -> State:
+def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo, format: Format) -> State:
     """Walk the history; at each boundary run the stages that are needed there."""
-    state = State(structure(conversation.raws, conversation.views), fixed, policy, budget, memo)
+    state = State(structure(conversation.raws, conversation.views), fixed, policy, budget, memo, format)
     always = policy.shaping.truncate == "always"
     for end in boundaries(conversation.views):
         state.advance(end)
@@ -100,9 +100,9 @@ def _announcement_index(views: Sequence[View], policy: Policy, extras: int) -> i
     return 0 if views[0].shape != "opaque" else None
 
 
-def _announcement_tokens(conversation: History, at: int, memo: Memo) -> int:
+def _announcement_tokens(conversation: History, at: int, memo: Memo, format: Format) -> int:
     """Tokens the announcement adds, measured on the message that gets it."""
-    return memo.view(announce(conversation.raws[at])).tokens - conversation.views[at].tokens
+    return memo.view(format.announce(conversation.raws[at])).tokens - conversation.views[at].tokens
 
 
 def _breakdown(state: State, tools: int) -> Breakdown:

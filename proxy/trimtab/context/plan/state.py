@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trimtab.context.apply.rewrite import rewrite
+from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Edit, Segment, Stage
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.policy import Policy
@@ -63,9 +63,11 @@ class State:
     """What would have been sent, up to the boundary at which the walk stands. It lives for one replay. Messages and
     units are named by their index; sizes are estimated tokens."""
 
-    def __init__(self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo) -> None:
+    def __init__(
+        self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo, format: Format = CHAT
+    ) -> None:
         """`fixed`: tokens of what the model reads beside the messages, such as tools."""
-        self.structure, self.policy, self.memo = structure, policy, memo
+        self.structure, self.policy, self.memo, self.format = structure, policy, memo, format
         self.budget = self.target = budget
         limits = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
         self.message_limits = [n for n in limits if n is not None]
@@ -264,6 +266,6 @@ class State:
         key = (self.structure.views[i].digest, stage, amount)
         tokens: int | None = self.memo.get(key)
         if tokens is None:
-            tokens = self.memo.view(rewrite(self.structure.raws[i], stage, amount)).tokens
+            tokens = self.memo.view(self.format.rewrite(self.structure.raws[i], stage, amount)).tokens
             self.memo.put(key, tokens)
         return tokens

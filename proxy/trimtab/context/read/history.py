@@ -5,7 +5,7 @@ Messages in a known prefix are not read again (see `prefixes`); a message seen b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Raw
@@ -13,8 +13,9 @@ from msgspec import Raw
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefixes import Match, Prefixes
 from trimtab.context.read.views import View
-from trimtab.wire.chat import ChatRequest, decode
-from trimtab.wire.messages import Messages
+from trimtab.wire.chat import decode
+from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.request import Request
 
 
 class History(msgspec.Struct, frozen=True):
@@ -34,28 +35,33 @@ def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Me
     return History(raws, views, beside, beside + sum([view.tokens for view in views]), marked)
 
 
+Decode = Callable[[bytes, Spans | None], Request]
+"""Reads a body of one format; the places of messages that were read before are skipped."""
+
+
 class Reading(msgspec.Struct, frozen=True):
     """A request, and the prefix that was known when it was read."""
 
-    request: ChatRequest
+    request: Request
     match: Match
 
 
 class Reader:
-    """Reads requests, and remembers their prefixes and messages. One for the process."""
+    """Reads requests of one format, and remembers their prefixes and messages. One for the process."""
 
-    def __init__(self, memo: Memo, prefixes: Prefixes | None = None) -> None:
-        self._memo, self._prefixes = memo, prefixes or Prefixes()
+    def __init__(self, memo: Memo, prefixes: Prefixes | None = None, decode: Decode = decode) -> None:
+        self._memo, self._prefixes, self._decode = memo, prefixes or Prefixes(), decode
 
     def read(self, body: bytes, tenant: bytes = b"") -> Reading:
-        """Find the messages in a body. `tenant` is the credential it was sent with. Raises what `chat.decode`
-        raises."""
+        """Find the messages in a body. `tenant` is the credential it was sent with. Raises what `decode` raises."""
         match = self._prefixes.match(body, tenant)
-        return Reading(decode(body, match.spans), match)
+        return Reading(self._decode(body, match.spans), match)
 
     def history(self, reading: Reading) -> History:
         """The history of a request that was read."""
         request, messages = reading.request, reading.request.messages
+        if not isinstance(messages, Messages):  # a format whose messages are not slices of one list
+            return history(messages, request.extras, self._memo)
         was_used = len(messages.known) == len(reading.match.spans)  # else the body was decoded from its start
         match = reading.match if was_used else Match([])
         found = _resumed(match, messages, request.extras, self._memo)

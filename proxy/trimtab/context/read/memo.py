@@ -6,7 +6,7 @@ and one lookup. The memo holds numbers and tool-call ids, never text, and is bou
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
@@ -48,11 +48,17 @@ class Generations(Generic[Value]):
 
 
 class Memo(Generations[Any]):
-    """Views of messages, and sizes measured, by digest. One for the process."""
+    """Views of messages of one format, and sizes measured, by digest. One for the process."""
 
-    def __init__(self, capacity: int = 50_000) -> None:
-        """`capacity`: the most entries in all."""
+    def __init__(
+        self,
+        capacity: int = 50_000,
+        view: Callable[[bytes | Raw], View] = view,
+        digest: Callable[[bytes | Raw], bytes] = digest,
+    ) -> None:
+        """`capacity`: the most entries in all. `view` and `digest` are those of the format, chat's by default."""
         super().__init__(capacity // 2)
+        self._view, self._digest = view, digest
 
     def get(self, key: Hashable) -> Any:
         """The value of a key, or None; it stays in use."""
@@ -63,15 +69,15 @@ class Memo(Generations[Any]):
 
     def view(self, raw: bytes | Raw) -> View:
         """The view of a message."""
-        found: View | None = self.get(digest(raw))
+        found: View | None = self.get(self._digest(raw))
         if found is None:
-            found = view(raw)
+            found = self._view(raw)
             self.put(found.digest, found)
         return found
 
     def views(self, messages: Iterable[bytes | Raw]) -> list[View]:
         """The views of messages, in order."""
-        known, key_of = self._young.get, digest
+        known, key_of = self._young.get, self._digest
         return [known(key_of(raw)) or self.view(raw) for raw in messages]
 
     def extras(self, extras: Sequence[bytes | Raw]) -> int:

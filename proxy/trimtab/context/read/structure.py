@@ -1,6 +1,7 @@
 """The structure of a history: units and turns, and so the places where it may be cut.
 
-A unit is a message, or an assistant message with the results of its tool calls that follow it. A turn starts at a
+A unit is a message, or an assistant message with the results of its tool calls that follow it. Where a format has an
+answer of the model in pieces, an assistant message is all of its pieces, one after the other: a run. A turn starts at a
 user message and runs to the next. Results are paired by position, not by id alone: providers reuse ids, so a result
 belongs to the nearest assistant message before it that declares its id. A late result, one that comes after other
 messages, is a unit of its own (what was cut before it came must not change); it goes and stays with its call.
@@ -35,9 +36,14 @@ class Structure(msgspec.Struct, frozen=True):
     units: Sequence[Unit]
     unit_of: Sequence[int]  # by message
     caller_of: Sequence[int]  # by message: see `callers`
-    late_results: Mapping[int, Sequence[int]]  # by the message that made the call
+    home_of: Sequence[int]  # by message: see `homes`
+    late_results: Mapping[int, Sequence[int]]  # by the first message of the unit that made the call
     task: Sequence[int]  # messages: see `_task`
     first_unit: int  # the first that is not a system message
+
+    def is_follower(self, i: int) -> bool:
+        """True when message i goes on with the one before it, and is no result."""
+        return self.home_of[i] != i and self.caller_of[i] == i
 
     def tool_of(self, result: int) -> str:
         """Name of the tool whose result message `result` is; "" when its call is unknown."""
@@ -48,10 +54,12 @@ class Structure(msgspec.Struct, frozen=True):
 def structure(raws: Sequence[bytes | Raw], views: Sequence[View]) -> Structure:
     """Cut a history. Linear in the number of messages."""
     caller_of = callers(views)
-    found = units(views, caller_of)
+    home_of = homes(views, caller_of)
+    found = units(views, home_of)
     unit_of = [u for u, unit in enumerate(found) for _ in range(unit.start, unit.stop)]
     first = next((u for u, unit in enumerate(found) if unit.role not in SYSTEM_ROLES), len(found))
-    return Structure(raws, views, found, unit_of, caller_of, late_results(found, caller_of), _task(found), first)
+    late = late_results(found, home_of)
+    return Structure(raws, views, found, unit_of, caller_of, home_of, late, _task(found), first)
 
 
 def _task(units: Sequence[Unit]) -> list[int]:
@@ -78,13 +86,28 @@ def callers(views: Sequence[View]) -> list[int]:
     return found
 
 
-def units(views: Sequence[View], caller_of: Sequence[int] | None = None) -> list[Unit]:
+def homes(views: Sequence[View], caller_of: Sequence[int]) -> Sequence[int]:
+    """For each message the index of the first message of what it belongs to: the run it is in, the call it answers, the
+    message that it follows; its own index where it begins something."""
+    if not any([view.follows for view in views]):
+        return caller_of
+    found: list[int] = []
+    for i, view in enumerate(views):
+        follows = view.follows and i and (view.role != "assistant" or views[i - 1].role == "assistant")
+        if follows:
+            found.append(found[i - 1])
+        else:
+            found.append(i if caller_of[i] == i else found[caller_of[i]])
+    return found
+
+
+def units(views: Sequence[View], home_of: Sequence[int] | None = None) -> list[Unit]:
     """Cut a history into units, in order and without a gap. Linear in the number of messages."""
     out: list[Unit] = []
     turn = start = 0
-    caller_of = callers(views) if caller_of is None else caller_of
+    home_of = homes(views, callers(views)) if home_of is None else home_of
     for stop in range(1, len(views) + 1):
-        if stop < len(views) and caller_of[stop] == start:
+        if stop < len(views) and home_of[stop] == start:
             continue
         role = views[start].role
         turn += role == "user"
@@ -93,17 +116,18 @@ def units(views: Sequence[View], caller_of: Sequence[int] | None = None) -> list
     return out
 
 
-def late_results(units: Sequence[Unit], caller_of: Sequence[int]) -> dict[int, list[int]]:
-    """The results that stand outside the unit of their call, by the index of the call's message."""
+def late_results(units: Sequence[Unit], home_of: Sequence[int]) -> dict[int, list[int]]:
+    """The results that stand outside the unit of their call, by the first message of that unit."""
     late: dict[int, list[int]] = {}
     for unit in units:
-        caller = caller_of[unit.start]
-        if caller != unit.start:
-            late.setdefault(caller, []).append(unit.start)
+        home = home_of[unit.start]
+        if home != unit.start:
+            late.setdefault(home, []).append(unit.start)
     return late
 
 
 def boundaries(views: Sequence[View]) -> list[int]:
-    """The lengths of all prefixes that once were a request: those that end before an assistant message, and the
-    whole history."""
-    return [i for i, view in enumerate(views) if view.role == "assistant" and i] + [len(views)]
+    """The lengths of all prefixes that once were a request: those that end before an assistant message (before a run
+    of them where one follows the other), and the whole history."""
+    found = [i for i, view in enumerate(views) if view.role == "assistant" and i]
+    return [i for i in found if not views[i].follows or views[i - 1].role != "assistant"] + [len(views)]

@@ -51,6 +51,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
     pinned: bool = False  # the client marked it with `"pinned": true`
     has_mark: bool = False  # it has a field `pinned`, true or false, which must not go upstream
+    follows: bool = False  # it goes on with what the message before it began: see `structure.homes`
     cleared_tokens: int = 0  # of the whole message, with the placeholder as its content
     digest: bytes = b""  # its cache key
 
@@ -119,7 +120,7 @@ def view(raw: bytes | Raw) -> View:
     if isinstance(content, str):  # most messages by far
         shape, chars, text, rest = "text", len(content), text_tokens(content), 0
     else:
-        shape, chars, text, rest = _content(content)
+        shape, chars, text, rest = content_size(content)
     calls: tuple[Call, ...] = ()
     arguments = names = 0
     if message.tool_calls or message.function_call:
@@ -171,10 +172,12 @@ def _reasoning(message: _Message) -> Any:
     return text or message.reasoning_details or message.thinking_blocks
 
 
-def _content(content: list[Any] | None) -> tuple[Shape, int, int, int]:
+def content_size(content: str | list[Any] | None) -> tuple[Shape, int, int, int]:
     """Shape, characters of text, tokens of text, tokens of the other parts."""
     if content is None:
         return "none", 0, 0, 0
+    if isinstance(content, str):
+        return "text", len(content), text_tokens(content), 0
     texts = [text_of(part) for part in content]
     present = [text for text in texts if text is not None]
     rest = sum(part_tokens(part) for part, text in zip(content, texts, strict=True) if text is None)

@@ -1,0 +1,75 @@
+"""Chat completions, `POST /v1/chat/completions`: the format of `wire.chat` and `context`, which both know it best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.context.apply.format import CHAT as FORMAT
+from trimtab.dialects.dialect import Name
+from trimtab.errors import TrimtabError
+from trimtab.wire import problem
+from trimtab.wire.chat import decode, render
+from trimtab.wire.messages import Spans
+from trimtab.wire.request import Request
+from trimtab.wire.usage import Usage, usage_of
+
+
+class _OutputLimits(msgspec.Struct):
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+
+
+class Chat:
+    """The dialect of every OpenAI SDK's `chat.completions`."""
+
+    name: Name = "chat"
+    path = "/v1/chat/completions"
+    listed = "messages"
+    format = FORMAT
+    appends = True
+
+    def decode(self, body: bytes, known: Spans | None = None) -> Request:
+        """As `Dialect.decode`."""
+        return decode(body, known)
+
+    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+        """As `Dialect.render`."""
+        return render(request, messages, changes)
+
+    def capped(self, request: Request, tokens: int) -> dict[str, int]:
+        """Both limits are lowered where both are present; neither is translated into the other. A value that is not a
+        whole number is the upstream's to judge."""
+        fields = msgspec.json.decode(request.source, type=_OutputLimits)
+        named = {"max_tokens": fields.max_tokens, "max_completion_tokens": fields.max_completion_tokens}
+        return {name: tokens for name, value in named.items() if type(value) is int and value > tokens}
+
+    def usage(self, data: bytes, before: Usage | None) -> Usage | None:
+        """The last usage is the usage."""
+        return usage_of(data)
+
+    def says_nothing(self, data: bytes) -> bool:
+        """False: the first chunk is the answer's."""
+        return False
+
+    def status(self, error: TrimtabError) -> int:
+        """The error's own."""
+        return error.status
+
+    def envelope(self, error: TrimtabError, request_id: str | None = None) -> bytes:
+        """OpenAI's."""
+        return problem.envelope(error, request_id)
+
+    def event(self, error: TrimtabError) -> bytes:
+        """OpenAI's envelope as one event."""
+        return problem.sse_event(error)
+
+    def as_chat(self, raw: bytes | Raw) -> bytes | Raw:
+        """The message itself."""
+        return raw
+
+
+CHAT = Chat()

@@ -1,0 +1,87 @@
+"""What an exchange knows of a wire format: one `Dialect` each for chat completions, responses and messages.
+
+The planner, the budgets, what is learned and the relay are the same for all. Whoever needs to know how a body is read,
+what an event says or how an error is written asks the request's dialect; nothing asks which dialect it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol
+
+from msgspec import Raw
+
+from trimtab.context.apply.format import Format
+from trimtab.errors import TrimtabError
+from trimtab.wire.messages import Spans
+from trimtab.wire.request import Request
+from trimtab.wire.usage import Usage
+
+Name = Literal["chat", "responses", "messages"]
+
+
+class Dialect(Protocol):
+    """One wire format. `path` is where its requests go; `listed` is the field that holds the conversation."""
+
+    @property
+    def name(self) -> Name:
+        """The dialect's name in metrics and logs."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The path of the requests that are managed."""
+        ...
+
+    @property
+    def listed(self) -> str:
+        """The field of a body that holds the conversation."""
+        ...
+
+    @property
+    def format(self) -> Format:
+        """How one message is read and written."""
+        ...
+
+    @property
+    def appends(self) -> bool:
+        """True where a summary may be asked for by one more message after what was sent."""
+        ...
+
+    def decode(self, body: bytes, known: Spans | None = None) -> Request:
+        """Read a body. Raises InvalidRequest for what is not JSON, Unreadable for what cannot be read as a request, and
+        Unmanaged for a conversation that the server holds."""
+        ...
+
+    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+        """The body with these messages (None: its own) and changed fields; a field that is None is removed."""
+        ...
+
+    def capped(self, request: Request, tokens: int) -> dict[str, int]:
+        """The fields that limit the output to `tokens`, where the request has a higher limit."""
+        ...
+
+    def usage(self, data: bytes, before: Usage | None) -> Usage | None:
+        """The usage in a whole answer, or in the data of one event after those that reported `before`. None where it
+        reports none. Never raises."""
+        ...
+
+    def says_nothing(self, data: bytes) -> bool:
+        """True for an event that comes before anything is known of the answer. Never raises."""
+        ...
+
+    def status(self, error: TrimtabError) -> int:
+        """The HTTP status of an error."""
+        ...
+
+    def envelope(self, error: TrimtabError, request_id: str | None = None) -> bytes:
+        """The body of an error."""
+        ...
+
+    def event(self, error: TrimtabError) -> bytes:
+        """The event that ends a stream with an error."""
+        ...
+
+    def as_chat(self, raw: bytes | Raw) -> bytes | Raw:
+        """A message in chat's form, to be read by the model that writes summaries. It is never sent in its place."""
+        ...

@@ -1,0 +1,95 @@
+"""Responses, `POST /v1/responses`: items of many types in one list, `input`. codex and openai-agents speak it.
+
+`items` reads and writes one item, `body` the request around them, and here is what is particular to answers: usage,
+events and errors. An answer is a run of items, and reasoning is never parted from what follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.dialects.dialect import Name
+from trimtab.dialects.responses.body import decode, render
+from trimtab.dialects.responses.items import FORMAT, as_chat
+from trimtab.errors import TrimtabError
+from trimtab.wire import problem
+from trimtab.wire.messages import Spans
+from trimtab.wire.request import Request
+from trimtab.wire.usage import Usage, count, decoded_usage
+
+_QUIET = frozenset({"response.created", "response.in_progress", "response.queued"})
+_CONTENT_TOO_LARGE = 413
+
+
+class _OutputLimit(msgspec.Struct):
+    max_output_tokens: Any = None
+
+
+class _Event(msgspec.Struct):
+    type: Any = None
+
+
+class Responses:
+    """The dialect of OpenAI's Responses API."""
+
+    name: Name = "responses"
+    path = "/v1/responses"
+    listed = "input"
+    format = FORMAT
+    appends = False
+
+    def decode(self, body: bytes, known: Spans | None = None) -> Request:
+        """As `Dialect.decode`."""
+        return decode(body, known)
+
+    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+        """As `Dialect.render`."""
+        return render(request, messages, changes)
+
+    def capped(self, request: Request, tokens: int) -> dict[str, int]:
+        """`max_output_tokens`, where it is higher."""
+        value = msgspec.json.decode(request.source, type=_OutputLimit).max_output_tokens
+        return {"max_output_tokens": tokens} if type(value) is int and value > tokens else {}
+
+    def usage(self, data: bytes, before: Usage | None) -> Usage | None:
+        """The usage of a whole answer, or of `response.completed`, `.incomplete` and `.failed`, which end a stream."""
+        found = decoded_usage(data, "response")
+        if found is None:
+            return None
+        prompt, details = count(found.get("input_tokens")), found.get("input_tokens_details")
+        cached = count(details.get("cached_tokens")) if isinstance(details, dict) else None
+        return None if prompt is None else Usage(prompt, count(found.get("output_tokens")), cached)
+
+    def says_nothing(self, data: bytes) -> bool:
+        """True for the events that repeat the request before the model has begun."""
+        try:
+            kind = msgspec.json.decode(data, type=_Event).type
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        return isinstance(kind, str) and kind in _QUIET
+
+    def status(self, error: TrimtabError) -> int:
+        """The error's own; 400 for a 413, which codex takes for a failure of the network and sends again."""
+        return 400 if error.status == _CONTENT_TOO_LARGE else error.status
+
+    def envelope(self, error: TrimtabError, request_id: str | None = None) -> bytes:
+        """OpenAI's."""
+        return problem.envelope(error, request_id)
+
+    def event(self, error: TrimtabError) -> bytes:
+        """OpenAI's envelope in an event of type `error`: the one form that codex and the SDKs take for an error of
+        this kind. Flat, as the reference has it, codex tries again."""
+        envelope = msgspec.json.decode(problem.envelope(error), type=dict[str, Raw])
+        data = msgspec.json.encode({"type": "error", **envelope, "sequence_number": 0})
+        return b"event: error\ndata: %b\n\n" % data
+
+    def as_chat(self, raw: bytes | Raw) -> bytes:
+        """As `Dialect.as_chat`."""
+        return as_chat(raw)
+
+
+RESPONSES = Responses()

@@ -1,0 +1,78 @@
+"""A request of the Responses API: its items, and what it leaves to the server.
+
+A conversation that the server holds cannot be planned: what is sent is only its newest part. It passes as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.wire.body import Layout, is_present
+from trimtab.wire.messages import Spans
+from trimtab.wire.request import Request, Unmanaged
+
+
+class _Head(msgspec.Struct):
+    """The fields the proxy reads. `input` may be the text of one user message."""
+
+    input: list[Raw] | str
+    model: str = ""
+    stream: bool | None = None
+    max_output_tokens: int | None = None
+    instructions: Raw = Raw()
+    tools: Raw = Raw()
+    tool_choice: Raw = Raw()
+    text: Raw = Raw()
+    previous_response_id: Raw = Raw()
+    conversation: Raw = Raw()
+    prompt: Raw = Raw()
+
+
+class _Typed(msgspec.Struct):
+    type: Any = None
+
+
+_HELD = ("previous_response_id", "conversation", "prompt")
+_REFERENCE = "item_reference"
+_extras = attrgetter("instructions", "tools", "tool_choice", "text")
+_LAYOUT = Layout(_Head, "input")
+
+
+def decode(body: bytes, known: Spans | None = None) -> Request:
+    """Read a request body, as `Dialect.decode`."""
+    source, head, items = _LAYOUT.read(body, known)
+    for name in _HELD:
+        if is_present(getattr(head, name)):
+            raise Unmanaged(name)
+    messages: Sequence[bytes | Raw] = [msgspec.json.encode(head.input)] if isinstance(head.input, str) else items
+    if b"item_reference" in source and any(map(_is_reference, messages)):
+        raise Unmanaged(_REFERENCE)
+    wanted = head.max_output_tokens
+    return Request(
+        body=body,
+        source=source,
+        messages=messages,
+        model=head.model,
+        stream=bool(head.stream),
+        max_tokens=wanted if wanted is not None and wanted > 0 else None,
+        extras=tuple([raw for raw in _extras(head) if is_present(raw)]),
+        has_tools=is_present(head.tools) or b'"additional_tools"' in source,
+        reports_usage=True,
+    )
+
+
+def render(request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+    """The body to send, as `Layout.render` writes it. A conversation of one text never changes."""
+    return _LAYOUT.render(request, messages, changes)
+
+
+def _is_reference(raw: bytes | Raw) -> bool:
+    try:
+        return bool(msgspec.json.decode(raw, type=_Typed).type == _REFERENCE)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False

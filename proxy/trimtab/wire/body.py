@@ -1,0 +1,139 @@
+"""A request body read as a layout: one list of messages, some fields beside it, and all other fields as raw bytes.
+
+Bytes are sacred. A body is decoded into raw slices of itself, and `render` writes the slices back with only the named
+fields replaced. Numbers, key order inside values, escapes and unknown fields come out as they went in. Each format is
+one `Layout`: the name of its list, and the struct of the fields that the proxy reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.errors import InvalidRequest
+from trimtab.wire.media import BYTE_ORDER_MARK
+from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.request import Request, Unreadable
+
+# An escaped high surrogate without its low half, or a low half alone: legal in JSON, illegal in Unicode.
+_LONE = re.compile(
+    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+# Replaces the messages that are skipped. Random for each process (hash randomization), so that no body contains it.
+_MARKER = b'"%d"' % hash(__name__)
+
+_fields = msgspec.json.Decoder(dict[str, Raw])
+Head = TypeVar("Head", bound=msgspec.Struct)
+
+
+class Layout(Generic[Head]):
+    """How one format lays out its body. `head` is the struct of the fields that are read, typed strictly for speed;
+    its field `name` holds the list of messages. A field of another type falls back to `_leniently`."""
+
+    def __init__(self, head: type[Head], name: str) -> None:
+        self._head, self.name = head, name
+        self._decode = msgspec.json.Decoder(head).decode
+        self._types = get_type_hints(head)
+
+    def read(self, body: bytes, known: Spans | None = None) -> tuple[bytes, Head, Messages]:
+        """The source, the head and the messages of a body. `known` are the places of messages at its start that were
+        read before: they are skipped.
+
+        Raises InvalidRequest when it is not JSON, and Unreadable when it is JSON but not an object with a list of
+        messages, or nested or encoded in a way that is not supported here.
+        """
+        if known and (head := self._without(known, body)) is not None:
+            return body, head, Messages(body, getattr(head, self.name)[1:], known, self.name)
+        source = body
+        try:
+            head = self._decode(body)
+        except msgspec.ValidationError:
+            head = self._leniently(body)
+        except (msgspec.DecodeError, RecursionError):
+            source = replace_lone_surrogates(body.removeprefix(BYTE_ORDER_MARK))
+            head = self._leniently(source)
+        return source, head, Messages(source, getattr(head, self.name), name=self.name)
+
+    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+        """The body to send: `messages` in place of the request's own (None keeps them), `changes` by field name (None
+        removes the field). Every other field keeps its bytes and its place; a new one is added at the end."""
+        fields: dict[str, Any] = dict(_fields.decode(request.source) if messages is None else self._others(request))
+        if messages is not None:
+            fields[self.name] = Raw(b"[" + b",".join(messages) + b"]")
+        for name, value in changes.items():
+            if value is None:
+                fields.pop(name, None)
+            else:
+                fields[name] = value
+        return msgspec.json.encode(fields)
+
+    def _without(self, spans: Spans, body: bytes) -> Head | None:
+        """The fields of a body, read with a marker in place of the known messages; None when it cannot be read like
+        this.
+
+        The marker must come out as the first message. Then the known messages are the first ones of the list that
+        counts, also in a body that names the list twice.
+        """
+        try:
+            head = self._decode(_cut_out(spans, body))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        messages = getattr(head, self.name)
+        return head if messages and bytes(messages[0]) == _MARKER else None
+
+    def _leniently(self, source: bytes) -> Head:
+        """The head, decoded field by field. A field of the wrong type counts as absent: the upstream will judge it."""
+        try:
+            fields = _fields.decode(source)
+            given = {self.name: msgspec.json.decode(fields.get(self.name, b"null"), type=self._types[self.name])}
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _error_for(source, self.name) from error
+        for name, kind in self._types.items():
+            if name in given or name not in fields:
+                continue
+            with suppress(msgspec.DecodeError):
+                value = fields[name] if kind is Raw else msgspec.json.decode(fields[name], type=kind)
+                given.update({name: value} if value is not None else {})
+        return self._head(**given)
+
+    def _others(self, request: Request) -> dict[str, Raw]:
+        """All fields, with any value for the list: it is not read again when the places in it are known."""
+        messages = request.messages
+        if isinstance(messages, Messages) and (spans := messages.spans):
+            with suppress(msgspec.DecodeError):
+                fields = _fields.decode(_cut_out(spans, request.source))
+                if bytes(fields[self.name]).strip(b"[] \t\r\n") == _MARKER:
+                    return fields
+        return _fields.decode(request.source)
+
+
+def is_present(raw: Raw) -> bool:
+    """True for a field that is there and not empty. Only values short enough for null or [] are compared."""
+    return len(raw) > 4 or bytes(raw) not in (b"", b"null", b"[]")
+
+
+def replace_lone_surrogates(body: bytes) -> bytes:
+    """`body` with every escaped lone surrogate replaced by U+FFFD; the same object when there is nothing to replace."""
+    return _LONE.sub(lambda m: rb"\ufffd" if m.group(2) else m.group(0), body) if b"\\u" in body else body
+
+
+def _cut_out(spans: Spans, body: bytes) -> bytes:
+    return b"".join((body[: spans[0].start], _MARKER, body[spans[-1].stop :]))
+
+
+def _error_for(source: bytes, name: str) -> Exception:
+    """InvalidRequest for what is not JSON; Unreadable for JSON that only this reader cannot read."""
+    try:
+        json.loads(source)
+    except RecursionError:
+        return Unreadable("nested too deeply")
+    except (ValueError, UnicodeDecodeError) as error:
+        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        return InvalidRequest(f"The request body is not valid JSON{place}. Send a JSON object with `{name}`.")
+    return Unreadable("not an object with a list of messages" if name == "messages" else f"not an object with `{name}`")
