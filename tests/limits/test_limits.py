@@ -1,11 +1,14 @@
 """Sources by precedence, quick answers, and the events that are reported."""
 
+import asyncio
+import json
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from trimtab.limits import Event, Limits, LimitsSettings, ModelSettings, events
+from tests.support.clock import Clock
+from trimtab.limits import Caller, Event, Limits, LimitsSettings, ModelSettings, events
 
 
 def test_sources_in_order() -> None:
@@ -68,8 +71,37 @@ async def test_a_learned_limit_lowers_a_configured_one_and_is_seen() -> None:
     limits = Limits({"m": ModelSettings(context_size=100_000)}, notify=seen.append)
     limits.learn("u", "m", 32_768)
     limits.learn("u", "m", 50_000)
-    assert (limits.known("u", "m").context_size, limits.known("u", "m").source) == (32_768, "learned")
-    assert [event.kind for event in seen] == ["learned_contradicts", "learned_ignored"]
+    assert (limits.known("u", "m").context_size, limits.known("u", "m").source) == (50_000, "learned")  # the newest
+    limits.learn("u", "m", 200_000)
+    assert [event.kind for event in seen] == ["learned_contradicts", "learned_contradicts", "learned_ignored"]
+
+
+@pytest.mark.anyio
+async def test_a_number_that_any_source_states_binds_everyone() -> None:
+    limits = Limits({"gpt-4o": ModelSettings(context_size=1_000_000)})
+    limits.learn("u", "gpt-4o", 100_000, Caller(b"alice"))
+    assert limits.known("u", "gpt-4o", Caller(b"bob")).source == "configured"
+    limits.learn("u", "gpt-4o", 128_000, Caller(b"alice"))  # as in the bundled table
+    assert limits.known("u", "gpt-4o", Caller(b"bob")).context_size == 128_000
+
+
+@pytest.mark.anyio
+async def test_a_larger_listing_takes_a_lesson_back() -> None:
+    listed, clock = {"window": 16_000}, Clock()
+
+    async def fetch(upstream: str, path: str, body: bytes | None = None) -> bytes | None:
+        entry = {"id": "m", "max_model_len": listed["window"]}
+        return json.dumps({"data": [entry]}).encode() if path == "models" else None
+
+    limits = Limits(settings=LimitsSettings(refresh_s=10.0), clock=clock)
+    assert (await limits.limit_of("u", "m", fetch)).context_size == 16_000
+    limits.learn("u", "m", 8_000, agreed=True)
+    assert (await limits.limit_of("u", "m", fetch)).context_size == 8_000
+    listed["window"], clock.now = 32_000, clock.now + 11
+    for _ in range(2):
+        limit = await limits.limit_of("u", "m", fetch)
+        await asyncio.sleep(0.01)
+    assert (limit.context_size, limit.source) == (32_000, "discovered")
 
 
 @pytest.mark.anyio

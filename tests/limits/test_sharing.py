@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.support.clock import Clock
-from trimtab.limits import Limits
+from trimtab.limits import Caller, Limits
 from trimtab.store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ async def test_a_second_replica_knows_what_the_first_learned() -> None:
     store = MemoryStore()
     one, other = Limits(store=store), Limits(store=store)
     one.observe("u", "gpt-4o", 10_000, 17_000)
-    one.learn("u", "gpt-4o", 32_768)
+    one.learn("u", "gpt-4o", 32_768, agreed=True)
     await one.aclose()
     limit = await other.limit_of("u", "gpt-4o", nothing)
     assert (limit.context_size, limit.source) == (32_768, "learned")
@@ -56,8 +56,17 @@ async def test_a_factor_that_moves_reaches_the_other_within_a_sync() -> None:
 async def test_a_disproved_lesson_is_taken_back() -> None:
     store = MemoryStore()
     one = Limits(store=store)
-    one.learn("u", "gpt-4o", 32_768)
+    one.learn("u", "gpt-4o", 32_768, agreed=True)
     one.observe("u", "gpt-4o", 50_000, 50_000)
+    await one.aclose()
+    assert (await Limits(store=store).limit_of("u", "gpt-4o", nothing)).source == "bundled"
+
+
+async def test_one_tenants_lesson_is_not_shared() -> None:
+    store = MemoryStore()
+    one = Limits(store=store)
+    one.learn("u", "gpt-4o", 32_768, Caller(b"alice"))
+    one.learn("u", "gpt-4o", 32_768, Caller(b"bob", b"route"), agreed=True)
     await one.aclose()
     assert (await Limits(store=store).limit_of("u", "gpt-4o", nothing)).source == "bundled"
 

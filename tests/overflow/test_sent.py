@@ -110,7 +110,8 @@ def test_the_count_must_agree_with_what_was_sent(
     error = as_bytes({"error": {"message": f"prompt is too long: {count} tokens > {limit} maximum"}})
     overflow = classify(400, error, sent({}, tokens))
     assert overflow is not None
-    assert (overflow.limit is not None, overflow.agreed) == (believed, agreed)
+    assert (overflow.limit, overflow.believed, overflow.agreed) == (limit, believed, agreed)
+    assert (overflow.as_believed.limit is not None) is believed
 
 
 def test_a_sentence_found_late_must_fit_what_was_sent() -> None:

@@ -1,16 +1,24 @@
 """Who may use the proxy: clients that send one of the configured keys, where keys are configured.
 
-Only digests are configured and compared, so the file holds nothing that opens the door. The credential a client sends
-also identifies its tenant.
+Only digests are configured and compared, so the file holds nothing that opens the door. What a client sends to be
+recognized, by this proxy, the upstream or a gateway before it, also identifies its tenant.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from trimtab.errors import Unauthorized
 from trimtab.exchange.incoming import Incoming
+
+# Each may be all that tells two clients apart: Gemini's key, Portkey's key beside a provider's.
+_KEYS = (b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key", b"x-portkey-api-key")
+# Cookies of load balancers, bot filters and statistics: they change while the client stays the same.
+_PASSING_COOKIE = re.compile(
+    rb"^(?:__cf|_cf|cf_|awsalb|awselb|arraffinity|_ga|_gid|incap_|visid_|ak_bmsc|bm_|datadome)", re.IGNORECASE
+)
 
 
 class Access:
@@ -30,11 +38,26 @@ class Access:
 
 
 def credential(incoming: Incoming) -> bytes:
-    """What identifies a tenant: the credential as sent, in any of its three headers; empty without one."""
+    """The credential as sent, in any of its three headers; empty without one."""
     for name in (b"authorization", b"api-key", b"x-api-key"):
         if value := incoming.fields.get(name):
             return value
     return b""
+
+
+def tenant(incoming: Incoming) -> bytes:
+    """What identifies a tenant: all that the client sent to be recognized. The credential alone, where that is all;
+    empty without any."""
+    parts = [name + b": " + value for name in _KEYS if (value := incoming.fields.get(name))]
+    parts += sorted(_lasting_cookies(incoming.fields.get(b"cookie", b"")))
+    parts += [b"?" + part for part in incoming.query.split(b"&") if part[:4].lower() == b"key=" and part[4:]]
+    primary = credential(incoming)
+    return b"\n".join(parts) if len(parts) > 1 or not primary else primary
+
+
+def _lasting_cookies(cookie: bytes) -> Iterator[bytes]:
+    pairs = (pair.strip() for pair in cookie.split(b";"))
+    return (b"cookie: " + pair for pair in pairs if pair and not _PASSING_COOKIE.match(pair))
 
 
 def _key(incoming: Incoming) -> str:

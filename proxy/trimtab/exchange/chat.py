@@ -14,9 +14,9 @@ import msgspec
 
 from trimtab.context.read.history import Reading
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
-from trimtab.exchange.access import credential
+from trimtab.exchange.access import credential, tenant
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider, Shaping, refusal, untouched
+from trimtab.exchange.decide import Decider, Shaping, caller_of, refusal, untouched
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
@@ -28,6 +28,7 @@ from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
 from trimtab.exchange.second_try import interrupted, lighter, smaller, still_too_long
 from trimtab.exchange.summary_call import Compaction, settled
 from trimtab.exchange.verdict import Verdict
+from trimtab.limits import Caller
 from trimtab.overflow.classify import Overflow
 from trimtab.telemetry import Outcome, Telemetry
 from trimtab.upstream.families import summary_role
@@ -54,6 +55,7 @@ class ChatExchange:
     _decided: Shaping  # as planned
     _shaping: Shaping  # as carried out: where a summary failed, messages were dropped
     _down: Downstream
+    _caller: Caller
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self._dialect = notes.speaks
@@ -61,7 +63,7 @@ class ChatExchange:
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
         self._memo = self._decider.memo(self._dialect)
-        self._credential = credential(incoming)
+        self._credential, self._tenant = credential(incoming), tenant(incoming)
         self._gathered = NO_SUMMARY
         self._include_usage = False  # set on the stream by us, not by the client
         self._begun = False  # the client has bytes of a stream
@@ -100,7 +102,7 @@ class ChatExchange:
         self._notes.outcome, self._notes.status = "planned", 200
         cached = False
         if self._compaction is not None:
-            cached = await self._compaction.stored(self._shaping, self._credential)
+            cached = await self._compaction.stored(self._shaping, self._credential, self._tenant)
         return explain(self._shaping, cached=cached)
 
     # -- decode and decide ---------------------------------------------------------------------------------------
@@ -108,8 +110,9 @@ class ChatExchange:
     def _decode(self, raw: bytes) -> None:
         """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, Unreadable for
         one that only this reader cannot follow, UnknownModel."""
-        self._reading = self._decider.read(raw, self._credential, self._dialect)
+        self._reading = self._decider.read(raw, self._tenant, self._dialect)
         model = self._reading.request.model
+        self._caller = caller_of(self._tenant, self._reading.request)
         self._upstream = self._calls.route(model or None)
         self._notes.model, self._notes.upstream = model, self._upstream.name
 
@@ -132,10 +135,10 @@ class ChatExchange:
         notes.profile, notes.hint = chosen.profile, chosen.hint
         with notes.waiting():
             fetch = self._calls.fetching(self._credential)
-            limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch)
+            limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch, self._caller)
         began = notes.clock()
         with notes.span.child("plan"):
-            shaping = self._decider.decide(self._reading, upstream, chosen, limit, self._dialect)
+            shaping = self._decider.decide(self._reading, upstream, chosen, limit, self._dialect, self._caller)
         notes.planned(shaping, notes.clock() - began)
         return shaping
 
@@ -166,13 +169,20 @@ class ChatExchange:
         overflow = await self._answer(verdict)
         if overflow is None:
             return None
-        learned = self._decider.observe_overflow(self._shaping, self._upstream, overflow)
-        small = smaller(self._decided, overflow, learned, self._memo)
+        believed = overflow.as_believed
+        learned = self._decider.observe_overflow(self._shaping, self._upstream, believed, self._caller)
+        small = smaller(self._decided, believed, learned, self._memo)
         if small is None:
             raise still_too_long(self._shaping, overflow)
         if self._begun:
             raise interrupted(self._shaping, overflow)
-        return await self._forward_again(small)
+        refused, speaks = self._shaping, bool(overflow.message)
+        if speaks:
+            self._decider.observe_smaller(refused, small, self._upstream, believed, self._caller)
+        await self._forward_again(small)
+        if not speaks and self._notes.status < 400:
+            self._decider.observe_smaller(refused, small, self._upstream, believed, self._caller)
+        return None
 
     async def _forward_again(self, shaping: Shaping) -> None:
         """The second try: its answer stands."""
@@ -182,6 +192,11 @@ class ChatExchange:
         overflow = await self._answer(await self._send())
         self._telemetry.metrics.smaller_try(saved=self._notes.status < 400 and overflow is None)
         if overflow is not None:
+            believed = overflow.as_believed
+            learned = self._decider.observe_overflow(shaping, self._upstream, believed, self._caller)
+            next_try = smaller(shaping, believed, learned, self._memo)
+            if next_try is not None and overflow.message:
+                self._decider.observe_smaller(shaping, next_try, self._upstream, believed, self._caller)
             raise still_too_long(shaping, overflow)
 
     async def _send(self) -> Verdict:
@@ -204,7 +219,7 @@ class ChatExchange:
         """The text for the gap."""
         notes = self._notes
         with notes.waiting(), notes.span.child("summary"):
-            gathered = await compaction.gather(self._decided, self._credential)
+            gathered = await compaction.gather(self._decided, self._credential, self._tenant)
         if gathered.result == "none" and self._decided.plan.ahead:
             gathered = msgspec.structs.replace(gathered, result="background")
         notes.gathered = gathered
@@ -259,7 +274,7 @@ class ChatExchange:
         """Learn from the usage of an answer, or from its absence where it was due; begin the next summary."""
         usage, request = relayed.usage, self._shaping.request
         if usage is not None or not request.stream or request.include_usage or self._include_usage:
-            self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None)
+            self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None, self._caller)
         if self._compaction is not None:
             role = summary_role(self._upstream, request.model)
-            self._compaction.look_ahead(self._shaping, self._credential, self._gathered.text, role)
+            self._compaction.look_ahead(self._shaping, self._credential, self._tenant, self._gathered.text, role)

@@ -6,6 +6,8 @@ conversations; it decides with that, and learns from what the upstream answers.
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 
 from trimtab.calibration.counts import NO_COUNT, Counts, LastCount, counted, factor_of, near
@@ -20,7 +22,7 @@ from trimtab.dialects.paths import DIALECTS
 from trimtab.errors import ConversationTooLong
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
-from trimtab.limits import Budget, Limit, Limits, lowered_max_tokens, usable, widest
+from trimtab.limits import ANYONE, Budget, Caller, Limit, Limits, lowered_max_tokens, usable, widest
 from trimtab.overflow.classify import Overflow
 from trimtab.overflow.sent import Sent
 from trimtab.upstream.families import summary_role
@@ -35,6 +37,7 @@ REFUSE_AT = 1.15
 DOUBT = 1.10
 # The estimate of what is new since a count has an error too; where it alone decides, asking the upstream costs less.
 _CLOSE = 1.01
+_FAR_BELOW = 0.1  # of a window that is configured or listed; servers are restarted with a quarter of it, not with less
 
 
 class Shaping(msgspec.Struct, frozen=True):
@@ -170,6 +173,15 @@ def too_long(shaping: Shaping, breakdown: Breakdown | None = None, **reported: o
     )
 
 
+def caller_of(tenant: bytes, request: Request) -> Caller:
+    """Whom lessons and counts from a request bind: digests of its tenant and of the route that it chooses."""
+    return Caller(_digest(tenant), _digest(b"\n".join(map(bytes, request.routing))))
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest() if text else b""
+
+
 class Decider:
     """Limits, policies, and what was counted before. One per process."""
 
@@ -196,9 +208,16 @@ class Decider:
         return self._policies.choose(profile, hint, request.has_tools, strict_roles)
 
     def decide(
-        self, reading: Reading, upstream: UpstreamSettings, chosen: Chosen, limit: Limit, dialect: Dialect = CHAT
+        self,
+        reading: Reading,
+        upstream: UpstreamSettings,
+        chosen: Chosen,
+        limit: Limit,
+        dialect: Dialect = CHAT,
+        caller: Caller = ANYONE,
     ) -> Shaping:
-        """What to do with a request. Raises InvalidRequest for a `context_management` that cannot be read."""
+        """What to do with a request of `caller`, with its `limit`. Raises InvalidRequest for a `context_management`
+        that cannot be read."""
         request, name, policy = reading.request, upstream.name, chosen.policy
         factor = self.limits.factor(name, request.model)
         history = self._readers[dialect.name].history(reading)
@@ -211,6 +230,9 @@ class Decider:
             policy = managed(policy, management)
         memo = self.memo(dialect)
         shaping = decide(request, history, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
+        if limit.source == "learned" and shaping.plan.edits and self.limits.may_try_larger(name, request.model, caller):
+            limit = self.limits.without_lessons(name, request.model)
+            shaping = decide(request, history, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
         return send_untouched_if_it_may_fit(shaping, last)
 
     def include_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
@@ -224,21 +246,35 @@ class Decider:
         """The upstream refused a stream for its `include_usage`, and took it without: it is never set again."""
         self._refuses_include_usage.add(upstream.name)
 
-    def observe(self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None) -> None:
+    def observe(
+        self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None, caller: Caller = ANYONE
+    ) -> None:
         """Learn from the usage of an answer; None for an answer that should have reported its usage and did not."""
-        self.limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, prompt_tokens)
+        self.limits.observe(upstream.name, shaping.request.model, shaping.plan.sent, prompt_tokens, caller)
         if prompt_tokens is not None:
             self._remember(upstream.name, shaping, prompt_tokens)
 
-    def observe_overflow(self, shaping: Shaping, upstream: UpstreamSettings, overflow: Overflow) -> Learned:
+    def observe_overflow(
+        self, shaping: Shaping, upstream: UpstreamSettings, overflow: Overflow, caller: Caller = ANYONE
+    ) -> Learned:
         """Learn from an overflow; returns what is known of the model now."""
         name, model, tokens = upstream.name, shaping.request.model, overflow.exact_input_tokens
         if tokens is not None:
-            self.limits.observe(name, model, shaping.plan.sent, tokens, accepted=False)
+            self.limits.observe(name, model, shaping.plan.sent, tokens, caller, accepted=False)
             self._remember(name, shaping, tokens)
         if overflow.limit is not None:
-            self.limits.learn(name, model, overflow.limit)
-        return Learned(self.limits.known(name, model), self.limits.factor(name, model))
+            self.limits.learn(name, model, overflow.limit, caller, agreed=overflow.agreed)
+        return Learned(self.limits.known(name, model, caller), self.limits.factor(name, model))
+
+    def observe_smaller(
+        self, refused: Shaping, smaller: Shaping, upstream: UpstreamSettings, overflow: Overflow, caller: Caller
+    ) -> None:
+        """Learn from a smaller request that follows an overflow without a limit, as it is sent or, where the upstream
+        did not say that the prompt is too long (an empty 400), as it is accepted. Not where what was refused is far
+        below a window that is known: its size cannot have been what was wrong."""
+        far_below = refused.counted(refused.plan.sent) < refused.limit.context_size * _FAR_BELOW
+        if overflow.limit is None and not (refused.limit.trusted and far_below):
+            self.limits.learn_refused(upstream.name, smaller.request.model, smaller.budget.usable, caller)
 
     def _remember(self, upstream: str, shaping: Shaping, tokens: int) -> None:
         """Keep the upstream's count for the conversation's next request, where it may matter then."""

@@ -17,13 +17,17 @@ from trimtab.context.edits import Edit
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.errors import ConversationTooLong
-from trimtab.exchange.decide import Learned, Shaping, decide, too_long
+from trimtab.exchange.decide import REFUSE_AT, Learned, Shaping, decide, too_long
 from trimtab.overflow.classify import Overflow
 
 # Shares of what was sent that the next try may have, when the upstream did not report its count: an estimate
 # by which it fitted is off by an unknown amount, so clearly less; but less by a little where no more can be given up.
 _STEPS = (0.75, 0.9, 0.97)
+# Where it was refused so far below what the model was thought to take, the window itself is another one: mostly half.
+_OTHER_WINDOW = 0.8
+_HALVED = (0.5, *_STEPS)
 _MARGIN = 0.98  # of a limit just learned: the estimate's own imprecision
+_LEAST_OUTPUT = 16  # tokens for the answer beside what cannot be given up
 _LIGHTER_BY = 0.5  # of the body's bytes
 _WORTHWHILE = 0.1  # below this share of them a second try would meet the same bound
 
@@ -33,6 +37,11 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
     fits, `max_tokens` is lowered and no history goes."""
     if (lowered := _less_output(shaping, overflow)) is not None:
         return lowered
+    return _with_less_input(shaping, overflow, learned, memo) or _at_its_floor(shaping, overflow, learned, memo)
+
+
+def _with_less_input(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) -> Shaping | None:
+    """The request with less history, where that is expected to fit."""
 
     def planned(factor: float, cap: int | None) -> Shaping | None:
         again = decide(
@@ -49,7 +58,8 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
 
     counted = _counted(shaping, overflow)
     if counted is None or overflow.limit is None:
-        caps = (_cap(shaping, overflow, int(shaping.plan.sent * learned.factor * step)) for step in _STEPS)
+        steps = _HALVED if overflow.limit is None and _is_another_window(shaping) else _STEPS
+        caps = (_cap(shaping, overflow, int(shaping.plan.sent * learned.factor * step)) for step in steps)
         return next(filter(None, (planned(learned.factor, cap) for cap in caps)), None)
     # As the conversation's next request will be planned, so that its prefix is this one's; only where that does
     # not fit by the upstream's own count of this very conversation, by that count.
@@ -57,6 +67,36 @@ def smaller(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) 
     if again is not None and again.plan.sent * counted <= again.budget.usable:
         return again
     return planned(counted / _MARGIN, None)
+
+
+def _at_its_floor(shaping: Shaping, overflow: Overflow, learned: Learned, memo: Memo) -> Shaping | None:
+    """The request with nothing left but what is always kept, where that may fit: an estimate is not a count, and the
+    upstream's own count decides. Beside it the output gets what is left of the window."""
+    factor = min(shaping.factor, learned.factor)
+    at = decide(
+        shaping.request,
+        shaping.history,
+        shaping.policy,
+        learned.limit,
+        factor,
+        memo,
+        cap=1,
+        dialect=shaping.dialect,
+    )
+    window = min(learned.limit.context_size, overflow.limit or learned.limit.context_size)
+    floor, asked = at.counted(at.plan.sent), shaping.request.max_tokens
+    if at.plan.sent >= shaping.plan.sent or floor > window * REFUSE_AT:
+        return None
+    room = max(_LEAST_OUTPUT, int((window - floor) * _MARGIN))
+    budget = msgspec.structs.replace(shaping.budget, usable=window, context_size=window)
+    lowered = room if asked is not None and room < asked else at.max_tokens
+    return msgspec.structs.replace(at, budget=budget, max_tokens=lowered)
+
+
+def _is_another_window(shaping: Shaping) -> bool:
+    """True when the window was a guess, or what was refused is far below it."""
+    far_below = shaping.counted(shaping.plan.sent) < shaping.budget.usable * _OTHER_WINDOW
+    return far_below or not shaping.limit.trusted
 
 
 def _less_output(shaping: Shaping, overflow: Overflow) -> Shaping | None:

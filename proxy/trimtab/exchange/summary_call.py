@@ -46,12 +46,14 @@ class Compaction:
         self._settings, self._summarizer, self._same_server = settings, summarizer, same_server
         self._ahead: set[asyncio.Task[bool]] = set()
 
-    async def gather(self, shaping: Shaping, credential: bytes) -> Gathered:
+    async def gather(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Gathered:
         """The summary the plan wants, if any; waits no longer than the configuration allows."""
         if not shaping.plan.summary:
             return NO_SUMMARY
         wanted = self._wanted(shaping, shaping.plan.summary)
-        outcome = await self._summarizer.fetch(wanted, shaping.request.messages, self._writer(shaping, credential))
+        outcome = await self._summarizer.fetch(
+            wanted, shaping.request.messages, self._writer(shaping, credential, tenant)
+        )
         return Gathered(
             text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
             result=outcome.result,
@@ -61,45 +63,50 @@ class Compaction:
             cause=outcome.cause,
         )
 
-    def look_ahead(self, shaping: Shaping, credential: bytes, summary: str | None, role: Role) -> None:
+    def look_ahead(self, shaping: Shaping, credential: bytes, tenant: bytes, summary: str | None, role: Role) -> None:
         """Have the next summary made beside the requests, where the plan names one: it is needed some requests from
         now, and no request waits for it. Begun after an answer, so that it does not compete with it, and finds what
         was sent in the provider's prefix cache. `summary` and `role` are what stood in the gap of that request."""
         if shaping.plan.ahead:
-            task = asyncio.create_task(self.prepare(shaping, credential, summary, role))
+            task = asyncio.create_task(self.prepare(shaping, credential, summary, role, tenant))
             self._ahead.add(task)
             task.add_done_callback(self._ahead.discard)
 
     async def prepare(
-        self, shaping: Shaping, credential: bytes, summary: str | None = None, role: Role = "system"
+        self,
+        shaping: Shaping,
+        credential: bytes,
+        summary: str | None = None,
+        role: Role = "system",
+        tenant: bytes | None = None,
     ) -> bool:
         """As `look_ahead`, at once. Returns whether a summary was begun."""
         wanted = self._wanted(shaping, shaping.plan.ahead)
-        writer = self._writer(shaping, credential)
+        writer = self._writer(shaping, credential, tenant)
         if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.appends:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, shaping.request.messages, writer)
 
-    async def stored(self, shaping: Shaping, credential: bytes) -> bool:
+    async def stored(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> bool:
         """Whether the summary the plan wants has been made. Calls no model."""
         if not shaping.plan.summary:
             return False
         wanted = self._wanted(shaping, shaping.plan.summary)
-        return await self._summarizer.stored(wanted, self._writer(shaping, credential)) == len(wanted.spans)
+        return await self._summarizer.stored(wanted, self._writer(shaping, credential, tenant)) == len(wanted.spans)
 
     def _wanted(self, shaping: Shaping, segments: tuple[Segment, ...]) -> SummaryWanted:
         spans = tuple((segment.start, segment.stop) for segment in segments)
         digests = chain(shaping.request.messages, spans)
         return SummaryWanted(spans, digests, shaping.policy.summary_tokens, shaping.policy.hint)
 
-    def _writer(self, shaping: Shaping, credential: bytes) -> Writer:
+    def _writer(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Writer:
         """The model that writes: the request's own or the one configured. The request's own reads what the request
         may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
         if self._settings.model == "same":
             most, as_chat = int(shaping.budget.usable / shaping.factor), shaping.dialect.as_chat
-            return Writer(shaping.request.model, credential, most, as_chat=as_chat)
-        same_server = self._same_server(self._settings.model, shaping.request.model)
-        return Writer(self._settings.model, credential, sends_credential=same_server, as_chat=shaping.dialect.as_chat)
+            return Writer(shaping.request.model, credential, most, as_chat=as_chat, tenant=tenant)
+        same_server, as_chat = self._same_server(self._settings.model, shaping.request.model), shaping.dialect.as_chat
+        return Writer(self._settings.model, credential, sends_credential=same_server, as_chat=as_chat, tenant=tenant)
 
 
 # Of the body beside the messages: what a provider's cache key covers or its routing goes by.

@@ -3,6 +3,7 @@
 from trimtab.limits.budget import Budget, lowered_max_tokens, usable, widest
 from trimtab.limits.discovery import Fetch
 from trimtab.limits.events import Event, Notify
+from trimtab.limits.lessons import ANYONE, Caller
 from trimtab.limits.limit import DEFAULT, Limit
 from trimtab.limits.limits import Limits
 from trimtab.limits.refresh import refresh_table
@@ -10,8 +11,10 @@ from trimtab.limits.settings import LimitsSettings, ModelSettings, Prices, from_
 from trimtab.limits.table import Entry, Table
 
 __all__ = [
+    "ANYONE",
     "DEFAULT",
     "Budget",
+    "Caller",
     "Entry",
     "Event",
     "Fetch",

@@ -46,6 +46,7 @@ class _Known(msgspec.Struct):
     due: float = 0.0  # clock seconds of the next round
     pause: float = FIRST_PAUSE_S
     waited: bool = False  # the first request has waited for the first round
+    found_at: float = 0.0  # clock seconds of the newest round that found something
     per_model: bool = False  # an Ollama: it is asked about one model at a time,
     asked: set[str] = set()  # and has been asked about these
 
@@ -76,6 +77,11 @@ class Discovery:
             if found := known.models.get(form):
                 return msgspec.structs.replace(found, detail=f"{found.detail} via {how}") if how else found
         return known.every
+
+    def found_at(self, upstream: str) -> float:
+        """When the upstream last stated something, in clock seconds; 0 for never."""
+        known = self._known.get(upstream)
+        return known.found_at if known else 0.0
 
     async def ask(self, upstream: str, model: str, fetch: Fetch) -> None:
         """Start a round if one is due. Waits for it, at most `first_wait_s`, if it is the upstream's first."""
@@ -112,6 +118,7 @@ class Discovery:
         if found:
             known.models = {**known.models, **round_.models}
             known.every = round_.every or known.every
+            known.found_at = self._clock()
             self._changed()
         final = found and not round_.provisional and self.claim(upstream, model) is not None
         pause = self._refresh_s if final else min(known.pause, self._refresh_s)

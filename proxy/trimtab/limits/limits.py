@@ -15,7 +15,8 @@ from trimtab.calibration.factor import believed
 from trimtab.calibration.factors import Factors
 from trimtab.limits.discovery import Discovery, Fetch
 from trimtab.limits.events import Event, Notify
-from trimtab.limits.lessons import Lessons, lowered
+from trimtab.limits.lesson import lowered
+from trimtab.limits.lessons import ANYONE, Caller, Lessons
 from trimtab.limits.limit import Claim, Limit, claim_of, resolve
 from trimtab.limits.settings import LimitsSettings, ModelSettings, settings_for
 from trimtab.limits.sharing import Sharing
@@ -47,16 +48,18 @@ class Limits:
         self._models = dict(models or {})
         self._settings = settings or LimitsSettings()
         self._environment = environment or ModelSettings()
-        self._without_lessons = lru_cache(_MOST_PAIRS)(self._resolve)
+        self._resolved = lru_cache(_MOST_PAIRS)(self._resolve)
         self._factors = Factors(clock=clock, notify=lambda *event: notify(Event(*event)))
-        self._lessons = Lessons(ttl_s=self._settings.learned_ttl_s, clock=clock, notify=notify)
+        self._lessons = Lessons(
+            ttl_s=self._settings.learned_ttl_s, retry_s=self._settings.refresh_s, clock=clock, notify=notify
+        )
         self._sharing = Sharing(store, self._factors, self._lessons, clock=clock)
         self._discovery = Discovery(
             first_wait_s=self._settings.first_wait_s,
             refresh_s=self._settings.refresh_s,
             clock=clock,
             notify=notify,
-            changed=self._without_lessons.cache_clear,
+            changed=self._resolved.cache_clear,
         )
 
     @cached_property
@@ -64,38 +67,67 @@ class Limits:
         """The model table, read when it is first needed."""
         return Table.load(self._settings.table)
 
-    def known(self, upstream: str, model: str) -> Limit:
-        """The limit as known now, without waiting. Quick."""
-        limit = self._without_lessons(upstream, model)
-        lesson = self._lessons.of(upstream, model)
+    def known(self, upstream: str, model: str, caller: Caller = ANYONE) -> Limit:
+        """The limit for `caller` as known now, without waiting. Quick."""
+        limit = self.without_lessons(upstream, model)
+        lesson = self._lessons.of(upstream, model, caller)
         return lowered(limit, lesson) if lesson else limit
 
-    async def limit_of(self, upstream: str, model: str, fetch: Fetch) -> Limit:
+    def without_lessons(self, upstream: str, model: str) -> Limit:
+        """The limit as it is written or listed. Quick."""
+        return self._resolved(upstream, model)
+
+    async def limit_of(self, upstream: str, model: str, fetch: Fetch, caller: Caller = ANYONE) -> Limit:
         """The limit, after asking the upstream where that is due. The first request to an upstream waits at most
         `first_wait_s`, later ones do not wait. Where the window is configured, the upstream is not asked."""
         await self._sharing.sync(upstream, model, self._settings.first_wait_s)
-        if self._settings.discover and self._without_lessons(upstream, model).source not in _WRITTEN:
+        if self._settings.discover and self.without_lessons(upstream, model).source not in _WRITTEN:
             await self._discovery.ask(upstream, model, fetch)
-        return self.known(upstream, model)
+            self._compare_with_listing(upstream, model, caller)
+        return self.known(upstream, model, caller)
 
-    def learn(self, upstream: str, model: str, limit_tokens: int) -> None:
-        """Learn from the limit, in tokens, that an overflow names."""
-        if self._lessons.learn(upstream, model, self.known(upstream, model), limit_tokens):
-            self._sharing.share_lesson(upstream, model)
+    def learn(
+        self, upstream: str, model: str, limit_tokens: int, caller: Caller = ANYONE, *, agreed: bool = False
+    ) -> None:
+        """Learn from the limit, in tokens, that an overflow of what `caller` sent names. `agreed`: the overflow counted
+        what was sent. Then, or where a listing states the same number, all tenants and replicas learn it."""
+        limit = self.without_lessons(upstream, model)
+        agreed = agreed or limit_tokens in self._listed_numbers(upstream, model)
+        if self._lessons.learn(upstream, model, limit, limit_tokens, caller, agreed=agreed):
+            self._share_lesson(upstream, model, caller)
+
+    def learn_refused(self, upstream: str, model: str, tokens: int, caller: Caller = ANYONE) -> None:
+        """Learn from an overflow that names no limit, after which a request of at most `tokens` was accepted."""
+        limit = self.without_lessons(upstream, model)
+        if self._lessons.learn_refused(upstream, model, limit, tokens, caller):
+            self._share_lesson(upstream, model, caller)
+
+    def may_try_larger(self, upstream: str, model: str, caller: Caller = ANYONE) -> bool:
+        """True, now and then, when a request that a lesson would shape may be sent to see whether it still holds."""
+        return self._lessons.may_try_larger(upstream, model, caller)
 
     def factor(self, upstream: str, model: str) -> float:
         """Tokens that the upstream counts, divided by tokens we estimate. Quick."""
         return self._factors.factor(upstream, model)
 
-    def observe(self, upstream: str, model: str, estimated: int, actual: object, *, accepted: bool = True) -> None:
+    def observe(
+        self,
+        upstream: str,
+        model: str,
+        estimated: int,
+        actual: object,
+        caller: Caller = ANYONE,
+        *,
+        accepted: bool = True,
+    ) -> None:
         """Learn from an upstream's count of a prompt: `usage.prompt_tokens` of an answer, or, with `accepted=False`,
         the count that an overflow reports. `estimated` is the estimate of what was sent, without factor, in tokens.
         Not for a lower bound ("at least N tokens"), and not for our own summary calls."""
         if self._factors.observe(upstream, model, estimated, actual, refused=not accepted):
             self._sharing.share_factor(upstream, model)
         tokens = believed(estimated, actual) if accepted else None
-        if tokens is not None and self._lessons.note_accepted(upstream, model, tokens):
-            self._sharing.share_lesson(upstream, model)
+        if tokens is not None and self._lessons.note_accepted(upstream, model, tokens, caller):
+            self._share_lesson(upstream, model, caller)
 
     def include_usage(self, upstream: str, model: str, estimated: int) -> bool:
         """True when a stream should be asked for its usage, by the setting `ask_usage`. `estimated` is the estimate
@@ -107,6 +139,24 @@ class Limits:
         """End the background tasks; what is being shared is still written."""
         await self._discovery.aclose()
         await self._sharing.aclose()
+
+    def _share_lesson(self, upstream: str, model: str, caller: Caller) -> None:
+        """Write what holds for all tenants. A lesson about one route stays in this process."""
+        if not caller.route:
+            self._sharing.share_lesson(upstream, model)
+
+    def _compare_with_listing(self, upstream: str, model: str, caller: Caller) -> None:
+        claim = self._discovery.claim(upstream, model)
+        if claim is None or claim.context_size is None or not claim.trusted:
+            return
+        found_at = self._discovery.found_at(upstream)
+        if self._lessons.note_listed(upstream, model, claim.context_size, found_at, caller):
+            self._share_lesson(upstream, model, caller)
+
+    def _listed_numbers(self, upstream: str, model: str) -> set[int | None]:
+        """The windows and input caps that any source states, those below the first one too."""
+        claims = list(self._claims(upstream, model))
+        return {number for claim in claims for number in (claim.context_size, claim.max_input_tokens)}
 
     def _resolve(self, upstream: str, model: str) -> Limit:
         return resolve(list(self._claims(upstream, model)))

@@ -18,7 +18,8 @@ The way of an answer, with one example all the way down:
    Of several sentences the one with the most numbers is taken. Here: "prompt is too long" matches; `figures` reads
    the actual size 213,462 and the limit 200,000.
 6. Doubt. A 429 must give both numbers, or a strong code, to be believed. A sentence that is found late may be quoted,
-   so its limit must not be far above what was sent. Numbers that disagree with what was sent are dropped. Here: a 400.
+   so its limit must not be far above what was sent. Numbers that disagree with what was sent are not believed. Here:
+   a 400.
 7. Without such a sentence: a strong code, or a weak one that no sentence contradicts, decides.
 
     ->  Overflow(limit=200000, actual=213462, actual_kind="input", input_tokens=213462)
@@ -55,8 +56,9 @@ class Overflow(msgspec.Struct, frozen=True):
     """What an upstream reported about a prompt that was too long. All numbers are tokens.
 
     `limit` is what it takes, `actual` what it got: the input alone, or input and output together (`actual_kind`).
-    `lower_bound`: it stopped counting at `actual`, so the count must not be calibrated with. `agreed`: the count agrees
-    with what was sent, and the words are certainly the upstream's, so the limit may bind other tenants too.
+    `lower_bound`: it stopped counting at `actual`, so the count must not be calibrated with. `believed`: the count may
+    be of what was sent; otherwise the numbers are for the client alone. `agreed`: it agrees with the estimate, and the
+    words are certainly the upstream's, so the limit may bind other tenants too.
     """
 
     message: str
@@ -66,7 +68,13 @@ class Overflow(msgspec.Struct, frozen=True):
     lower_bound: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
+    believed: bool = True
     agreed: bool = False
+
+    @property
+    def as_believed(self) -> Overflow:
+        """The same overflow, without numbers that are not believed."""
+        return self if self.believed else Overflow(message=self.message)
 
     @property
     def exact_input_tokens(self) -> int | None:
@@ -164,8 +172,6 @@ def _overflow(error: ErrorBody, sentence: _Sentence, sent: Sent | None) -> Overf
         figures = figures_in_fields(error.limit, error.actual)
     shares = _shares_of_sent(figures, sent)
     low, high = _UNBELIEVED
-    if shares and not any(1 / low <= share <= high for share in shares):
-        figures = Figures()
     return Overflow(
         message=sentence.original[:MAX_MESSAGE],
         limit=figures.limit,
@@ -174,6 +180,7 @@ def _overflow(error: ErrorBody, sentence: _Sentence, sent: Sent | None) -> Overf
         lower_bound=figures.lower_bound,
         input_tokens=figures.input,
         output_tokens=figures.output,
+        believed=not shares or any(1 / low <= share <= high for share in shares),
         agreed=sentence.certain and any(1 / _AGREES <= share <= _AGREES for share in shares),
     )
 

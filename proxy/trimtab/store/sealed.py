@@ -1,6 +1,6 @@
 """Values as they are in the store: sealed under a key that only the tenant's own requests can derive.
 
-A tenant is everyone who sends the same credential (the bytes of the `Authorization` header). HKDF-SHA256 makes two
+A tenant is everyone who sends the same credential (see `exchange.access.tenant`). HKDF-SHA256 makes two
 things of it: an id, which goes into the keys of the tenant's values and does not reveal the credential, and a key for
 AES-GCM. The store's key is authenticated with the value, so a value that was moved to another key, sealed by another
 tenant or altered does not open: a miss. Requests without a credential are one anonymous tenant, whose key exists only

@@ -26,11 +26,12 @@ class Writer(msgspec.Struct, frozen=True):
     """The model that writes the summary, and the client it writes for."""
 
     model: str
-    credential: bytes = b""  # the client's `Authorization`, byte for byte; empty: the anonymous tenant
+    credential: bytes = b""  # the client's, byte for byte, to call the model with
     read_tokens: int = 0  # the most the model takes in one call, in estimated tokens; 0: only the setting bounds it
     prefix: SentPrefix | None = None  # the request that was sent, where the instruction may be appended to it
     sends_credential: bool = True  # False for a model on another server than the request's
     as_chat: Callable[[bytes | Raw], bytes | Raw] = lambda raw: raw  # how a message of the request reads as chat
+    tenant: bytes | None = None  # what identifies the client; empty: the anonymous tenant; None: the credential does
 
     @property
     def sent_credential(self) -> bytes:

@@ -133,7 +133,7 @@ class Summarizer:
         return await chain.newest(self._store, self._settings.ttl_s) or Summary()
 
     def _chain(self, wanted: SummaryWanted, messages: Sequence[bytes | Raw], writer: Writer) -> Chain:
-        tenant = self._keyring.tenant(writer.credential)
+        tenant = self._keyring.tenant(writer.credential if writer.tenant is None else writer.tenant)
         return Chain(wanted, messages, writer, tenant, self._prompts[wanted.hint])
 
 

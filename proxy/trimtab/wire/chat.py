@@ -29,9 +29,14 @@ class _Head(msgspec.Struct):
     tool_choice: Raw = Raw()
     prediction: Raw = Raw()
     context_management: Raw = Raw()
+    provider: Raw = Raw()
+    models: Raw = Raw()
+    transforms: Raw = Raw()
+    route: Raw = Raw()
 
 
 _extras = attrgetter("tools", "functions", "response_format", "tool_choice", "prediction")
+_routing = attrgetter("provider", "models", "transforms", "route")
 _LAYOUT = Layout(_Head, "messages")
 
 
@@ -55,6 +60,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         has_tools=is_present(head.tools) or is_present(head.functions),
         stream_options=head.stream_options,
         context_management=management if is_present(management) else None,
+        routing=tuple([raw for raw in _routing(head) if is_present(raw)]),
     )
 
 

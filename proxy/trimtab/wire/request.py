@@ -31,7 +31,8 @@ class Request(msgspec.Struct, frozen=True):
     `body` is what was received. `source` is what the raw slices point into: the same bytes, unless lone surrogates were
     replaced or a byte order mark was removed to read them. `messages` is what is planned one by one: messages of a
     chat, items of a response. `max_tokens` is the larger of the request's output limits, in tokens. `extras` are the
-    fields beside the messages that a model reads, such as tools.
+    fields beside the messages that a model reads, such as tools. `routing` are the fields by which it chooses among the
+    routes of its upstream (OpenRouter's `provider`, `models`, ...).
     """
 
     body: bytes
@@ -44,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     has_tools: bool = False
     stream_options: dict[str, Raw] | None = None
     context_management: Raw | None = None
+    routing: tuple[bytes | Raw, ...] = ()
     reports_usage: bool = False  # a stream of this format always does
 
     @property
