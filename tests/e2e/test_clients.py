@@ -63,7 +63,7 @@ async def test_what_cannot_fit_is_one_clear_error_that_nobody_sends_again(client
         ran = await run(client, served.base_url, question, book.folder, WITHIN_S)
         records = served.records()
     assert ran.status != 0
-    assert "This conversation is too long for the model" in ran.output
+    assert "The prompt is too long: this model's maximum context length is" in ran.output
     assert [record["error_code"] for record in records] == ["context_length_exceeded"] * len(records)
     assert len(records) <= 2
     assert upstream.accepted == []

@@ -11,12 +11,11 @@ from tests.exchange.requests import WINDOW, incoming, request, shaping
 from tests.support.conversations import agent_run, chat, cycle, prose
 from tests.support.scripted import ScriptedUpstream, json_reply
 from trimtab.calibration.counts import NO_COUNT, Count, LastCount
-from trimtab.context.edits import Breakdown
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.errors import InvalidRequest
 from trimtab.exchange.access import credential
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import DOUBT, REFUSE_AT, Decider, Shaping, refusal, send_untouched_if_it_may_fit, too_long
+from trimtab.exchange.decide import DOUBT, REFUSE_AT, Decider, Shaping, irreducible, send_untouched_if_it_may_fit
 from trimtab.exchange.policies import PROFILES, Policies
 from trimtab.limits import DEFAULT, Limit, Limits, LimitsSettings, ModelSettings
 from trimtab.overflow.classify import Overflow
@@ -54,32 +53,11 @@ def question(tokens: int) -> list[dict[str, Any]]:
     ],
 )
 def test_only_what_surely_cannot_fit_is_refused_unseen(tokens: int, limit: Limit, refused: bool) -> None:
-    assert (refusal(shaping(question(tokens), limit=limit)) is not None) is refused
+    assert (irreducible(shaping(question(tokens), limit=limit)) is not None) is refused
 
 
 def test_a_long_history_is_never_a_reason_to_refuse() -> None:
-    assert refusal(shaping(chat(200))) is None
-
-
-def test_the_refusal_gives_the_numbers_and_what_to_do() -> None:
-    made = shaping(question(20_000))
-    error = refusal(made)
-    assert error is not None
-    counts = error.detail["tokens"]
-    assert (counts["limit"], counts["context_size"], counts["reserved_output"]) == (7_168, 8_192, 1_024)
-    assert counts["question"] > 15_000 > counts["system"] > 100
-    assert counts["tools"] == 0
-    assert error.detail["limit_source"] == "configured"
-    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
-    assert f"({counts['question']})" in error.message
-    assert "Start a new chat" in error.message
-
-
-def test_the_error_has_what_the_upstream_reported_and_no_more() -> None:
-    error = too_long(shaping(chat(1)), Breakdown(1, 2, 3), reported=9_000, upstream=None)
-    assert error.detail["reported"] == 9_000
-    assert "upstream" not in error.detail
-    assert "about 6 tokens" in error.message
+    assert irreducible(shaping(chat(200))) is None
 
 
 # -- sent as received because it may fit ------------------------------------------------------------------------

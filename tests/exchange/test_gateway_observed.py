@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, Call, post
-from tests.support.conversations import agent_run, chat
+from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import Running, running, sample
 from tests.support.scripted import Received, ScriptedUpstream, Step, closed_port, json_reply, reply, sse_reply
 from tests.support.summaries import SUMMARIES, SUMMARY_TEXT, writing_as_writer
@@ -227,7 +227,33 @@ async def test_a_request_has_one_id_from_end_to_end(sent: str | None, given: str
         (line,) = lines(proxy, "exchange")
     assert answer.headers.getall("x-request-id") == [got or line["request_id"]]
     assert len(line["request_id"]) == (32 if got is None or not sent else len(sent[:128]))
+    assert answer.headers.getall("x-trimtab-request-id") == [line["request_id"]]
+    assert line.get("upstream_request_id") == given
     assert upstream.requests[0].header(b"x-request-id") == (sent.encode() if sent else None)
+
+
+TOO_LONG = [{"role": "user", "content": prose(30_000)}]
+ANSWERS: list[tuple[str, str, bytes, int]] = [
+    ("chat", "/v1/chat/completions", msgspec.json.encode({"model": "m", "messages": chat(0)}), 200),
+    ("a stream", "/v1/chat/completions", msgspec.json.encode({"model": "m", "messages": chat(0), "stream": True}), 200),
+    ("another path", "/v1/files", b"x", 200),
+    ("a plan", "/v1/context/plan", msgspec.json.encode({"model": "m", "messages": chat(0)}), 200),
+    ("a plan of nothing", "/v1/context/plan", b"x", 400),
+    ("not JSON", "/v1/chat/completions", b"x", 400),
+    ("what cannot fit", "/v1/chat/completions", msgspec.json.encode({"model": "m", "messages": TOO_LONG}), 400),
+]
+
+
+@pytest.mark.parametrize(("_", "path", "body", "status"), ANSWERS, ids=[row[0] for row in ANSWERS])
+async def test_every_answer_has_our_id_of_the_request(_: str, path: str, body: bytes, status: int) -> None:
+    theirs = [(b"x-request-id", b"theirs"), (b"x-trimtab-request-id", b"of another Trimtab")]
+    script = json_reply(COMPLETION, headers=theirs)
+    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, body, path, x_request_id="mine")
+        line = lines(proxy, "exchange")[-1]
+    assert (answer.status, answer.headers.getall("x-trimtab-request-id")) == (status, ["mine"])
+    assert answer.headers.getall("x-request-id") == ["theirs" if upstream.requests else "mine"]
+    assert line["request_id"] == "mine"
 
 
 async def test_an_error_of_ours_names_the_request() -> None:

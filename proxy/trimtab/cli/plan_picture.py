@@ -15,7 +15,8 @@ from rich.text import Text
 
 from trimtab.cli.plan_rows import FATES, Fate, Item, Run, by_kind, items, runs
 from trimtab.cli.terminal import ascii_only, bar, fitted, open_console, printable
-from trimtab.exchange.decide import Shaping, refusal
+from trimtab.exchange.decide import Shaping
+from trimtab.exchange.refusals import refusal
 
 # The colour of each fate.
 COLOURS: dict[str, str] = {

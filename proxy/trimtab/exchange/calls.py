@@ -98,7 +98,7 @@ class Calls:
             except BaseException:  # the client has left, or the body it sent cannot be sent on
                 notes.call_ended("cancelled")
                 raise
-        notes.answered(answer.status, answer.retries)
+        notes.answered(answer.status, answer.retries, _request_id(answer))
         return answer
 
     def same_server(self, model: str, other: str) -> bool:
@@ -137,6 +137,11 @@ class Calls:
             named += [(name, credential) for name in names]
         headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True)
         return await self._own_calls.ask(upstream, method, path, headers, body, limit=_ANSWER_LIMIT)
+
+
+def _request_id(answer: Answer) -> str:
+    """The upstream's own id of the request; "" where it gives none."""
+    return next((value for name, value in answer.headers if name.lower() == b"x-request-id"), b"").decode("latin-1")
 
 
 def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:

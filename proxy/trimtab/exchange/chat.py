@@ -16,16 +16,17 @@ from trimtab.context.read.history import Reading
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
 from trimtab.exchange.access import credential, tenant
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider, Shaping, caller_of, refusal, untouched
+from trimtab.exchange.decide import Decider, Shaping, caller_of, untouched
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.outgoing import outgoing
 from trimtab.exchange.passthrough import upstream_of
 from trimtab.exchange.policies import is_ours
+from trimtab.exchange.refusals import interrupted, refusal, still_too_long
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
-from trimtab.exchange.second_try import interrupted, lighter, smaller, still_too_long
+from trimtab.exchange.second_try import lighter, smaller
 from trimtab.exchange.summary_call import Compaction, settled
 from trimtab.exchange.verdict import Verdict
 from trimtab.limits import Caller

@@ -19,7 +19,6 @@ from trimtab.context.read.memo import Memo
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import DIALECTS
-from trimtab.errors import ConversationTooLong
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
 from trimtab.limits import ANYONE, Budget, Caller, Limit, Limits, lowered_max_tokens, usable, widest
@@ -97,7 +96,7 @@ def decide(  # noqa: PLR0913  what a decision goes by
     if shaping.plan.fits:
         return shaping
     wide = planned(widest(limit, request.max_tokens))
-    return wide if refusal(wide) is None else shaping
+    return wide if irreducible(wide) is None else shaping
 
 
 def send_untouched_if_it_may_fit(shaping: Shaping, last: LastCount) -> Shaping:
@@ -136,41 +135,13 @@ def untouched(of: Plan) -> Plan:
     return Plan(of.original, of.original, of.budget, True, ahead=ahead, unpin=of.unpin, announce=of.announce)
 
 
-def refusal(shaping: Shaping) -> ConversationTooLong | None:
-    """The error for a conversation that cannot be made to fit, or None. A guessed limit never refuses."""
+def irreducible(shaping: Shaping) -> Breakdown | None:
+    """What keeps a conversation from fitting, where it surely cannot be made to fit; else None. A guessed limit never
+    refuses."""
     breakdown = shaping.plan.breakdown
     if shaping.plan.fits or breakdown is None or not shaping.limit.trusted:
         return None
-    if shaping.counted(breakdown.total) <= shaping.budget.usable * REFUSE_AT:
-        return None
-    return too_long(shaping, breakdown)
-
-
-def too_long(shaping: Shaping, breakdown: Breakdown | None = None, **reported: object) -> ConversationTooLong:
-    """The one clear error: the numbers, and what to do. `reported` is what an upstream reported itself."""
-    part = breakdown or shaping.plan.breakdown or Breakdown(0, 0, 0)
-    tokens = shaping.counted
-    detail: dict[str, object] = {
-        "tokens": {
-            "estimated": tokens(shaping.plan.original),
-            "limit": shaping.budget.usable,
-            "context_size": shaping.budget.context_size,
-            "reserved_output": shaping.budget.reserved,
-            "system": tokens(part.system),
-            "tools": tokens(part.tools),
-            "question": tokens(part.question),
-        },
-        "limit_source": shaping.limit.source,
-        **{name: value for name, value in reported.items() if value is not None},
-    }
-    return ConversationTooLong(
-        f"This conversation is too long for the model: about {tokens(part.total)} tokens are in the system prompt "
-        f"({tokens(part.system)}), the tools ({tokens(part.tools)}) and the current question "
-        f"({tokens(part.question)}), which cannot be shortened, and {shaping.budget.usable} tokens can be sent. "
-        "Start a new chat for the next step, or shorten the question; what was built so far remains.",
-        param=shaping.dialect.listed,
-        detail=detail,
-    )
+    return breakdown if shaping.counted(breakdown.total) > shaping.budget.usable * REFUSE_AT else None
 
 
 def caller_of(tenant: bytes, request: Request) -> Caller:

@@ -18,6 +18,8 @@ BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})  # methods whose requ
 # What an exchange is cancelled with when the server stops before it is done; without it the client has gone.
 STOPPING = "stopping"
 
+REQUEST_ID = b"x-trimtab-request-id"  # of every answer: the id that the log has
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -96,8 +98,17 @@ class Downstream(Protocol):
         ...
 
 
+def with_request_id(headers: Headers, request_id: str) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer with our id of the request; as `x-request-id` too, unless the upstream set its own."""
+    ours = request_id.encode("latin-1", "replace")
+    named = [pair for pair in headers if pair[0] != REQUEST_ID]  # of another Trimtab behind this one
+    if not any(name == b"x-request-id" for name, _ in named):
+        named.append((b"x-request-id", ours))
+    return [*named, (REQUEST_ID, ours)]
+
+
 async def reply(downstream: Downstream, status: int, headers: Headers, body: bytes, request_id: str) -> None:
     """Send a whole answer of our own, with its length and the request's id."""
-    length, named = str(len(body)).encode(), request_id.encode("latin-1", "replace")
-    await downstream.start(status, [*headers, (b"content-length", length), (b"x-request-id", named)])
+    length = str(len(body)).encode()
+    await downstream.start(status, with_request_id([*headers, (b"content-length", length)], request_id))
     await downstream.end(body)

@@ -97,7 +97,7 @@ class Notes:
         self.overhead_s: float | None = None
         self.first_byte_at: float | None = None
         self.overflow = False
-        self.fail_open = self.error_code = ""
+        self.fail_open = self.error_code = self.upstream_request_id = ""
 
     def waiting(self) -> _Waiting:
         """A context for time spent waiting for someone else."""
@@ -116,8 +116,9 @@ class Notes:
             self.sent_at = self.clock()
             self.overhead_s = self.sent_at - self.began - self.waited
 
-    def answered(self, status: int, retries: int) -> None:
-        """The upstream's status and headers are here, after `retries` tries that failed."""
+    def answered(self, status: int, retries: int, request_id: str = "") -> None:
+        """The upstream's status and headers are here, after `retries` tries that failed. `request_id` is its own."""
+        self.upstream_request_id = request_id
         self.calls[-1] = UpstreamCall(self.calls[-1].upstream, status, retries)
         self.first_byte_at = self.clock()
 
@@ -158,6 +159,7 @@ class Notes:
         overhead = ended - self.began - self.waited if self.overhead_s is None else self.overhead_s
         return Exchange(
             request_id=self.request_id,
+            upstream_request_id=self.upstream_request_id,
             path=self.path,
             outcome=self.outcome,
             status=self.status,

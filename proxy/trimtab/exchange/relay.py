@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from trimtab.errors import UpstreamError
-from trimtab.exchange.incoming import Downstream
+from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Failure, Notes, Relayed
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.report import Report
@@ -274,8 +274,7 @@ class _Relay:
         headers = to_client(answer.headers, body_changed=changed, length_known=length_known)
         if content_length is not None:
             headers.append((b"content-length", b"%d" % content_length))
-        if b"x-request-id" not in dict(headers):
-            headers.append((b"x-request-id", self._request_id.encode("latin-1", "replace")))
+        headers = with_request_id(headers, self._request_id)
         if report is not None:
             headers += report.headers()
         if self._options.unmanaged:

@@ -16,8 +16,7 @@ import msgspec
 from trimtab.context.edits import Edit
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
-from trimtab.errors import ConversationTooLong
-from trimtab.exchange.decide import REFUSE_AT, Learned, Shaping, decide, too_long
+from trimtab.exchange.decide import REFUSE_AT, Learned, Shaping, decide
 from trimtab.overflow.classify import Overflow
 
 # Shares of what was sent that the next try may have, when the upstream did not report its count: an estimate
@@ -156,18 +155,3 @@ def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
         if freed > 0:
             tokens = memo.view(light).tokens
             yield Edit("lightened", i, view.tokens, min(tokens, view.tokens), "carried too many bytes"), freed
-
-
-def still_too_long(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
-    """The error where nothing smaller can be sent, or the smaller request was too long as well."""
-    return too_long(shaping, reported=overflow.actual, upstream_limit=overflow.limit, upstream=overflow.message)
-
-
-def interrupted(shaping: Shaping, overflow: Overflow) -> ConversationTooLong:
-    """The error where the client has part of an answer, so that no second one can be sent to it."""
-    return ConversationTooLong(
-        "The upstream found this conversation too long for the model when its answer had already begun. "
-        "Send it again: it will be shortened to the limit just learned.",
-        param=shaping.dialect.listed,
-        detail={"upstream": overflow.message},
-    )

@@ -22,7 +22,7 @@ from litestar.types import ASGIApp
 from trimtab import __version__
 from trimtab.errors import RequestError, TrimtabError
 from trimtab.exchange.explain import ContextPlan
-from trimtab.exchange.incoming import PLAN, Incoming
+from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_id
 from trimtab.server.front import Front
 from trimtab.server.parts import Parts
 from trimtab.wire import problem
@@ -116,13 +116,13 @@ def create_pages(parts: Parts) -> Litestar:
         status_code=200,
         operation_class=_ChatBody,
         responses={400: refused, 401: refused, 413: refused, 503: refused},
-        response_headers=[ResponseHeader(name="x-request-id", documentation_only=True)],
+        response_headers=[ResponseHeader(name=REQUEST_ID.decode(), documentation_only=True)],
     )
     async def plan(request: AnyRequest) -> Response[ContextPlan]:
         """What would be done with a chat completion: nothing is sent and no model is called."""
         incoming: Incoming = request.state.incoming
         explained = await parts.gateway.plan(incoming, request.state.body)
-        return Response(explained, headers={"x-request-id": incoming.request_id})
+        return Response(explained, headers=_ids(incoming))
 
     return Litestar(
         [live, ready, metrics, plan],
@@ -137,6 +137,10 @@ def create_pages(parts: Parts) -> Litestar:
         ),
         logging_config=None,
     )
+
+
+def _ids(incoming: Incoming) -> dict[str, str]:
+    return {name.decode(): value.decode("latin-1") for name, value in with_request_id((), incoming.request_id)}
 
 
 def _wrong_turn(request: AnyRequest, error: HTTPException) -> Response[bytes]:
@@ -159,5 +163,5 @@ def _refused(request: AnyRequest, error: TrimtabError) -> Response[bytes]:
     """An error of the tree, as the gateway would have written it."""
     incoming: Incoming = request.state.incoming
     headers = {name.decode(): value.decode() for name, value in problem.headers(error)}
-    headers["x-request-id"] = incoming.request_id
+    headers |= _ids(incoming)
     return Response(problem.envelope(error, incoming.request_id), status_code=error.status, headers=headers)

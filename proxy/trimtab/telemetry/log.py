@@ -71,6 +71,7 @@ def fields(exchange: Exchange) -> dict[str, Any]:
         "status": exchange.status,
         "model": exchange.model[:_LONGEST],
         "upstream": exchange.upstream,
+        "upstream_request_id": exchange.upstream_request_id[:_LONGEST],
         "upstream_status": exchange.upstream_status,
         "stream": exchange.stream,
         "profile": exchange.profile,

@@ -122,7 +122,8 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """One request, from its arrival to the last byte of its answer.
 
     `status` is the client's. `calls` are the calls of the upstream in their order: a second one follows an overflow.
-    `upstream` is where the model was routed to, even when it was not called. `estimate_ratio` is counted / estimated
+    `upstream` is where the model was routed to, even when it was not called; `upstream_request_id` is the id that it
+    gave the request. `estimate_ratio` is counted / estimated
     prompt tokens. `prefix_break` is the stage that first changed messages which earlier requests had sent, or "".
     `summary_cause` is why a summary was missing. `fail_open` names the part that failed and was left out.
     """
@@ -133,6 +134,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     status: int
     model: str = ""
     upstream: str = ""
+    upstream_request_id: str = ""
     calls: tuple[UpstreamCall, ...] = ()
     stream: bool = False
     profile: str = ""
