@@ -236,12 +236,20 @@ shapings = st.builds(
     pin_share=_share,
     keep_recent=st.sampled_from([0, 1, 2, 4, 8]),
     segment_share=st.sampled_from([0.0, 0.05, 0.15, 0.5]),
+    extract_share=st.sampled_from([0.0, 0.1, 0.35, 1.0]),
+    result_extract=st.sampled_from([0, 20, 80]),
     exclude_tools=st.sampled_from([(), ("search",), ("read_file", "search", "write_file")]),
     announce=st.booleans(),
     max_messages=st.none() | st.integers(1, 12),
     summarize_after_messages=st.none() | st.integers(1, 12),
 )
-default_like = st.builds(ShapingSettings, target=st.sampled_from([0.4, 0.6, 0.9]), clear_batch=st.integers(1, 4))
+default_like = st.builds(
+    ShapingSettings,
+    target=st.sampled_from([0.4, 0.6, 0.9]),
+    clear_batch=st.integers(1, 4),
+    extract_share=st.sampled_from([0.0, 0.35]),
+    result_extract=st.sampled_from([0, 80]),
+)
 
 
 def policies(shaping: st.SearchStrategy[ShapingSettings] = shapings) -> st.SearchStrategy[Policy]:

@@ -240,7 +240,7 @@ def test_appending_what_fits_changes_nothing_before_it(raws: Raws, policy: Polic
     for end, later in pairwise(ends):
         before, after = (planned(raws[:n], policy, budget, extra) for n in (end, later))
         new = sum(view.tokens for view in views[end:later])
-        if before.sent + new <= min(budget, policy.trigger_tokens or budget):
+        if before.sent + before.spare + new <= min(budget, policy.trigger_tokens or budget):
             assert [e for e in after.edits if e.index < end] == list(before.edits)
             assert after.gap == before.gap
             assert sent(raws[:later], after)[: len(sent(raws[:end], before))] == sent(raws[:end], before)

@@ -24,17 +24,29 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     amount: int = 0  # characters of text kept (truncated, squeezed)
 
 
+class Excerpt(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a removed message that is kept: characters [start, stop) of one of its parts (see `extract.parts`).
+    It names a place and holds no text."""
+
+    index: int
+    part: int
+    start: int
+    stop: int
+    call: tuple[int, int] | None = None  # message and part of the call it belongs to
+
+
 class Gap(msgspec.Struct, frozen=True):
     """The place where messages were removed: a note or a summary stands before message `index` of the history.
 
-    The last three fields are for upstreams with strict roles.
+    `into`, `note` and `role` are for upstreams with strict roles.
     """
 
     index: int
-    tokens: int  # of the note or summary
+    tokens: int  # of the note or summary, and of the extract
     into: int | None = None  # the user message that the text joins, if it is not a message of its own
     note: bool = True  # False: without a summary nothing stands here
     role: str | None = None  # of the message with the summary; None: the role that the upstream usually gets
+    extract: tuple[Excerpt, ...] = ()  # what is kept of the removed messages, after the note or summary
 
 
 class Breakdown(msgspec.Struct, frozen=True):
@@ -67,6 +79,7 @@ class Plan(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     gap: Gap | None = None
     summary: tuple[Segment, ...] = ()  # segments whose summary stands in the gap; empty: the note stands there
+    spare: int = 0  # what the replay counted beyond `sent`: an extract counts as the most it may take until it is made
     ahead: tuple[Segment, ...] = ()  # segments of the next summary, to be made in the background
     breakdown: Breakdown | None = None
     prefix_break: Stage | None = None  # the stage that changed earlier messages at this request: its prefix is new

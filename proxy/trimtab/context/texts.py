@@ -21,6 +21,21 @@ NOTE = (
 )
 """The message in the gap when there is no summary."""
 
+EXTRACT = (
+    "[Extract of the removed messages, oldest first; … stands where text is left out. "
+    "A tool can be run again to get its full result.]"
+)
+"""The first line of the extract, after the note or the summary."""
+
+LEFT_OUT = " … "
+"""Stands between two excerpts of one text."""
+
+CLEARED_TO_EXTRACT = (
+    "[This tool ran and its result was shown; the result has since been cleared to save room, but for this extract. "
+    "The tool can be run again if the full output is needed.]"
+)
+"""The first line of a cleared tool result of which an extract is kept."""
+
 ANNOUNCEMENT = (
     "\n\nWhen the context window fills, older tool results are cleared and the newest are kept. "
     "There is no need to stop early to save room; a tool can be run again if its output is needed."

@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Gap, Plan
+from trimtab.context.extract.render import render
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX
 
 _REMOVED = ("dropped", "summarized")
@@ -26,9 +27,10 @@ def apply(
     unpinned = frozenset(plan.unpin)
     sent: list[bytes | Raw] = []
     gap = plan.gap
+    text = "" if gap is None else _gap_text(summary, render(messages, gap.extract))
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
-            sent += _gap_message(gap, summary, summary_role, format)
+            sent += _gap_message(gap, text, bool(summary), summary_role, format)
         edit = edits.get(i)
         if edit is not None and edit.stage in _REMOVED:
             continue
@@ -36,20 +38,22 @@ def apply(
         data = format.unpin(data) if i in unpinned else data
         data = format.announce(data) if plan.announce == i else data
         if gap is not None and gap.into == i:
-            data = format.join_text(data, _gap_text(summary), before=i >= gap.index)
+            data = format.join_text(data, text, before=i >= gap.index)
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
-        sent += _gap_message(gap, summary, summary_role, format)
+        sent += _gap_message(gap, text, bool(summary), summary_role, format)
     return sent
 
 
-def _gap_message(gap: Gap, summary: str | None, role: str, format: Format) -> list[bytes]:
+def _gap_message(gap: Gap, text: str, summarized: bool, role: str, format: Format) -> list[bytes]:
     """The message in the gap; none when its text joins another message, or without a summary where the note is left
     out."""
-    if gap.into is not None or not (summary or gap.note):
+    if gap.into is not None or not (summarized or gap.note):
         return []
-    return [format.message(gap.role or role, _gap_text(summary))]
+    return [format.message(gap.role or role, text)]
 
 
-def _gap_text(summary: str | None) -> str:
-    return f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE
+def _gap_text(summary: str | None, extract: str) -> str:
+    """The summary or the note, and below it the extract."""
+    first = f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE
+    return f"{first}\n\n{extract}" if extract else first

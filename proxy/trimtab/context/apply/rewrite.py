@@ -14,8 +14,17 @@ from msgspec import Raw
 
 from trimtab.context.apply.cut import fair_share, head, head_and_tail
 from trimtab.context.edits import Stage
+from trimtab.context.extract.parts import content_text
+from trimtab.context.extract.result import of_result
 from trimtab.context.read.views import text_of
-from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
+from trimtab.context.texts import (
+    ANNOUNCEMENT,
+    CLEARED_ARGUMENTS,
+    CLEARED_TO_EXTRACT,
+    PLACEHOLDER,
+    REMOVED,
+    TRUNCATED,
+)
 
 Fields = dict[str, Any]
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -84,8 +93,13 @@ def truncated(content: Any, chars: int) -> Any:
     return kept
 
 
-def _clear(fields: Fields, _: int) -> None:
-    fields["content"] = PLACEHOLDER
+def _clear(fields: Fields, tokens: int) -> None:
+    """The placeholder; or the one above an extract of at most `tokens` tokens, where there is something to extract."""
+    text = content_text(msgspec.json.decode(fields.get("content", b"null"))) if tokens else ""
+    if text.startswith(CLEARED_TO_EXTRACT):
+        return
+    extract = "" if text == PLACEHOLDER else of_result(text, tokens)
+    fields["content"] = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
 
 
 def _squeeze(fields: Fields, chars: int) -> None:

@@ -4,10 +4,17 @@ target. The newest results stay whole, and so does what the model has not seen y
 
 from __future__ import annotations
 
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.plan.state import State
+from trimtab.context.texts import CLEARED_TO_EXTRACT, PLACEHOLDER
 
 # To clear a result must free at least this many tokens: a prefix break for less costs more than it saves.
 _LEAST_FREED = 32
+# An extract of a cleared result takes at most this part of its tokens; a shorter one tells nothing (tokens).
+_RESULT_PART = 4
+# Tokens by which the placeholder above an extract is longer than the other, with the line feed and for rounding.
+_LONGER_PLACEHOLDER = max(0, text_tokens(CLEARED_TO_EXTRACT) - text_tokens(PLACEHOLDER)) + 3
+_LEAST_EXTRACT = 12
 
 
 def clear(state: State) -> None:
@@ -27,9 +34,27 @@ def clear(state: State) -> None:
         if not batch or (len(batch) < size and not (state.over or policy.managed)):
             return  # an incomplete batch waits unless it is needed to fit
         for i in batch:
-            state.edit(i, "cleared", state.structure.views[i].cleared_tokens, "old tool result")
+            _clear(state, i)
             _clear_inputs(state, i)
         clearing.considered = position
+
+
+def _clear(state: State, i: int) -> None:
+    """Clear one result; a short extract of it stays where that is set and the result is large enough. The walk counts
+    an extract at the most it may take, so it need not be made for a result that is removed later."""
+    view = state.structure.views[i]
+    amount = min(state.policy.shaping.result_extract, view.text_tokens // _RESULT_PART)
+    tokens = view.cleared_tokens + _LONGER_PLACEHOLDER + amount
+    if amount < _LEAST_EXTRACT or tokens >= state.sent[i]:
+        amount, tokens = 0, view.cleared_tokens
+    state.edit(i, "cleared", tokens, "old tool result", amount)
+
+
+def measure_cleared(state: State) -> None:
+    """Measure what the results that stay cleared really take, at the end of the walk."""
+    for i, edit in state.edits.items():
+        if edit.stage == "cleared" and edit.amount:
+            state.remeasure(i, state.measure(i, "cleared", edit.amount))
 
 
 def _first_protected(state: State) -> int:

@@ -31,6 +31,8 @@ def drop_all_but_question(state: State) -> None:
     if state.over:
         drop_kept_answers(state)
     if state.over:
+        state.close_extract()
+    if state.over:
         state.close_gap()
 
 

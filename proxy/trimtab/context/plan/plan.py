@@ -12,9 +12,9 @@ import msgspec
 
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Breakdown, Plan
-from trimtab.context.plan.alternation import gap
-from trimtab.context.plan.clear import clear
+from trimtab.context.plan.clear import clear, measure_cleared
 from trimtab.context.plan.drop import drop, drop_all_but_question
+from trimtab.context.plan.extracting import fill_gap
 from trimtab.context.plan.lookahead import segments_ahead
 from trimtab.context.plan.shorten import squeeze, truncate
 from trimtab.context.plan.state import State
@@ -45,13 +45,17 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format:
     if not _needs_replay(conversation, policy, original + added, budget):
         return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce_at)
     state = _replay(conversation, policy, budget, conversation.extras + added, memo, format)
+    counted = state.size
+    measure_cleared(state)
+    in_gap = fill_gap(state)
     made = Plan(
         original=original,
         sent=state.size,
         budget=budget,
         fits=state.size <= budget,
+        spare=counted - state.size,
         edits=tuple(state.edits[i] for i in sorted(state.edits)),
-        gap=gap(state),
+        gap=in_gap,
         summary=tuple(state.compaction.segments[: state.compaction.covered]),
         breakdown=_breakdown(state, conversation.extras),
         prefix_break=state.prefix_break,

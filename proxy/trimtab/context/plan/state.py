@@ -22,6 +22,12 @@ from trimtab.context.read.structure import SYSTEM_ROLES, Structure
 from trimtab.context.read.views import View
 from trimtab.context.texts import NOTE
 
+# The extract takes at most this part of the tokens removed, and a shorter one is not worth its first line.
+_EXTRACT_PART = 2
+_LEAST_EXTRACT = 96
+# In a large window a share would be more than is worth reading (tokens; docs/policy.md).
+_MOST_EXTRACT = 6_000
+
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
 
 
@@ -57,6 +63,9 @@ class Compaction(msgspec.Struct):
     passed: int = 0  # segments that the frontier has passed by summarizing
     covered: int = 0  # segments whose summary stands in the gap; 0: the note stands there, if anything
     gap_tokens: int = 0  # of the note or summary
+    extract_tokens: int = 0  # the most the extract may take, counted as its size until it is chosen
+    moved_at: int = 0  # messages walked when the frontier moved last: the extract knows nothing later
+    cleared_then: int = 0  # `clearing.considered` at that time
 
 
 class State:
@@ -68,7 +77,7 @@ class State:
     ) -> None:
         """`fixed`: tokens of what the model reads beside the messages, such as tools."""
         self.structure, self.policy, self.memo, self.format = structure, policy, memo, format
-        self.budget = self.target = budget
+        self.budget = self.target = self.room = budget  # `room`: what is above that which must stay
         limits = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
         self.message_limits = [n for n in limits if n is not None]
         self.most_messages = min(self.message_limits, default=len(structure.views))
@@ -208,7 +217,8 @@ class State:
         if self.removed_tokens >= NOTE_TOKENS:
             self.open_gap(NOTE_TOKENS)
         stays = sum(self.unit_size(u) for u in self.pins()) + self.fixed
-        self.target = min(self.budget, stays + int(max(0, self.budget - stays) * self.policy.shaping.target))
+        self.room = max(0, self.budget - stays)
+        self.target = min(self.budget, stays + int(self.room * self.policy.shaping.target))
 
     def unit_size(self, u: int) -> int:
         """Tokens of a unit as it would be sent, as far as it has been walked."""
@@ -232,12 +242,19 @@ class State:
         self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
         self.prefix_break = self.prefix_break or stage
 
+    def remeasure(self, i: int, tokens: int) -> None:
+        """Count the edit on message i at its true size."""
+        self.size += tokens - self.sent[i]
+        self.sent[i] = tokens
+        self.edits[i] = msgspec.structs.replace(self.edits[i], tokens_after=tokens)
+
     def drop(self, u: int, stage: Stage, reason: str) -> None:
         """Remove a unit, and with it the late results of its calls."""
         unit = self.structure.units[u]
         for i in [*range(unit.start, unit.stop), *self.structure.late_results.get(unit.start, ())]:
             if i < self.end:
                 self.remove(i, stage, reason)
+        self._move_extract()
 
     def remove(self, i: int, stage: Stage, reason: str) -> None:
         """Remove a message. The note stands in the gap as soon as the removed messages were as large as the note."""
@@ -250,6 +267,21 @@ class State:
         if self.removed_tokens >= NOTE_TOKENS:
             self.open_gap(NOTE_TOKENS)
 
+    def _move_extract(self) -> None:
+        """The frontier has moved: the extract is of all messages removed so far, and may take its share of the
+        room, but not more than a part of what they took. It changes at no other time, which keeps the prefix."""
+        compaction = self.compaction
+        compaction.moved_at, compaction.cleared_then = self.end, self.clearing.considered
+        share = int(self.room * self.policy.shaping.extract_share)
+        most = min(share, _MOST_EXTRACT, self.removed_tokens // _EXTRACT_PART)
+        if most >= max(_LEAST_EXTRACT, compaction.extract_tokens):
+            self.reserve_extract(most)
+
+    def reserve_extract(self, tokens: int) -> None:
+        """Count the extract at that many tokens."""
+        self.size += tokens - self.compaction.extract_tokens
+        self.compaction.extract_tokens = tokens
+
     def open_gap(self, tokens: int) -> None:
         """Count what stands in the gap: the note, or the larger summary that takes its place."""
         if tokens > self.compaction.gap_tokens:
@@ -257,9 +289,14 @@ class State:
             self.compaction.gap_tokens = tokens
 
     def close_gap(self) -> None:
-        """Give up the note or the summary."""
+        """Give up the note or the summary, and the extract."""
         self.size -= self.compaction.gap_tokens
         self.compaction.gap_tokens = self.compaction.covered = 0
+        self.close_extract()
+
+    def close_extract(self) -> None:
+        """Give up the extract."""
+        self.reserve_extract(0)
 
     def measure(self, i: int, stage: Stage, amount: int) -> int:
         """Tokens message i would have after an edit. The edit is made to measure it; the memo keeps the result."""

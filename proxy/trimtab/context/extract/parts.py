@@ -1,0 +1,91 @@
+"""A message as texts that excerpts are cut from: what it says, and what each of its calls was given.
+
+The parts of a message are numbered, so an excerpt can name one without holding its text.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.context.read.views import text_of
+
+Kind = Literal["user", "assistant", "call", "result"]
+
+_TITLE = 60  # characters of the main argument in the title of a call
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One text of a message. `tool` is the tool's name where the text is what a call was given."""
+
+    kind: Kind
+    text: str
+    tool: str = ""
+
+    @property
+    def title(self) -> str:
+        """The call as a reader knows it again: tool and main argument, which is the first."""
+        argument = self.text[: 4 * _TITLE].partition("\n")[0].partition(": ")
+        return f"{self.tool}({one_line(argument[2] or argument[0])[:_TITLE]})"
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: Any = None
+    tool_calls: list[dict[str, Any]] | None = None
+    function_call: dict[str, Any] | None = None
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+_KINDS: dict[str, Kind] = {"user": "user", "assistant": "assistant", "tool": "result", "function": "result"}
+
+
+def parts(raw: bytes | Raw) -> list[Part]:
+    """The parts of a message: its text first, then one for each of its calls, in order. Empty for system messages and
+    for what is not a message of a known form."""
+    try:
+        message = _decode(raw)
+        kind = _KINDS.get(message.role)
+        if kind is None:
+            return []
+        calls = [*(message.tool_calls or ()), *([{"function": message.function_call}] if message.function_call else [])]
+        return [Part(kind, content_text(message.content)), *map(_call, calls)]
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content; parts that are not text are left out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join([text for part in content if (text := text_of(part))]) if isinstance(content, list) else ""
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def _call(call: dict[str, Any]) -> Part:
+    made = call.get("function") or call.get("custom") or {}
+    if not isinstance(made, dict):
+        return Part("call", "")
+    given = made.get("arguments", made.get("input"))
+    if isinstance(given, str) and "function" in call:
+        with suppress(msgspec.DecodeError):  # unreadable arguments are read as the text they are
+            given = msgspec.json.decode(given)
+    return Part("call", _values(given), str(made.get("name") or ""))
+
+
+def _values(value: Any, key: str = "") -> str:
+    """All strings and numbers in a JSON value, a line each, with their keys before them."""
+    if isinstance(value, dict):
+        return "\n".join([_values(item, str(name)) for name, item in value.items()])
+    if isinstance(value, list):
+        return "\n".join([_values(item, key) for item in value])
+    if value is None or isinstance(value, bool):
+        return ""
+    return f"{key}: {value}" if key else str(value)

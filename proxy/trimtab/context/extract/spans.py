@@ -1,0 +1,51 @@
+"""Spans of a text: a name with the words around it, and what becomes of spans that touch.
+
+A name alone means little to a model. With the words around it it can be told what the name is of.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+
+SIDE = 24
+"""Characters of text around a name, on each side."""
+
+_GLUE = 12  # characters between two spans that are cheaper to keep than to mark as left out
+_WHOLE_LINE = 16  # characters; a line that begins at least so far before the name is not reached beyond
+
+Span = tuple[int, int]
+
+
+def around(text: str, start: int, stop: int, side: int = SIDE) -> Span:
+    """The span of a name and of whole words around it."""
+    first, last = max(0, start - side), min(len(text), stop + side)
+    if first and 0 <= (blank := text.find(" ", first, start)) < start - 1:
+        first = blank + 1
+    if (line := text.rfind("\n", first, max(first, start - _WHOLE_LINE))) >= 0:
+        first = line + 1
+    if last < len(text) and (blank := text.rfind(" ", stop, last)) > stop:
+        last = blank
+    return first, last
+
+
+def added(spans: list[Span], span: Span) -> list[Span]:
+    """The spans with one more, those that touch or nearly touch made one; in order, as the given ones are."""
+    wide = [*spans]
+    insort(wide, span)
+    merged = [wide[0]]
+    for first, last in wide[1:]:
+        if first <= merged[-1][1] + _GLUE:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def length(spans: list[Span]) -> int:
+    """Characters of all spans."""
+    return sum([last - first for first, last in spans])
+
+
+def covers(spans: list[Span], start: int, stop: int) -> bool:
+    """True when one of the spans holds all of [start, stop)."""
+    return any(first <= start and stop <= last for first, last in spans)

@@ -1,0 +1,37 @@
+"""The gap with what stands in it: the note or summary, and the extract of the removed messages.
+
+The walk counts the extract at the most it may take, so it need not be chosen at every boundary: it is chosen once, at
+the end, as of the frontier's last move. What was removed or cleared since is not looked at, so the extract keeps its
+bytes until the frontier moves again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from trimtab.context.edits import Gap
+from trimtab.context.extract.choose import choose
+from trimtab.context.plan.alternation import gap
+from trimtab.context.plan.state import State
+
+
+def fill_gap(state: State) -> Gap | None:
+    """The gap with its extract, of which the state then knows the true size."""
+    found, most = gap(state), state.compaction.extract_tokens
+    if found is None or not most:
+        return found
+    state.close_extract()
+    if not found.note:
+        return found
+    excerpts, tokens = choose(state.structure, *_then(state), most, state.memo)
+    state.reserve_extract(tokens)
+    return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=excerpts)
+
+
+def _then(state: State) -> tuple[list[int], list[int]]:
+    """The messages that were removed when the frontier moved last, and those that stayed, tool results apart: these are
+    the next to be cleared."""
+    compaction, gone = state.compaction, state.gone
+    walked = range(compaction.moved_at)
+    results = set(state.clearing.results)
+    return [i for i in walked if gone[i]], [i for i in walked if not gone[i] and i not in results]
