@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.clock import Clock
-from trimtab.calibration.factors import UNKNOWN, Factors, prior
+from trimtab.calibration.factors import ALONE, UNKNOWN, Factors, agreed, prior
 from trimtab.limits.events import Event
 
 
@@ -71,10 +71,54 @@ def test_what_cannot_be_read_is_ignored() -> None:
         b"junk",
         b"{}",
         b'{"seen":[],"follow":0,"step":3}',
-        b'{"seen":[[0.1,9]],"follow":0,"step":900}',
+        b'{"00":{"seen":[],"follow":0,"step":3}}',
+        b'{"00":{"seen":[[0.1,9]],"follow":0,"step":900}}',
+        b'{"no hex":{"seen":[[0.1,9]],"follow":0,"step":3}}',
     ):
         book.merge("u", "m", shared)
     assert book.dump("u", "m") is None
+
+
+def test_one_tenants_odd_text_hardly_moves_another() -> None:
+    book, _, _ = factors()
+    for _ in range(60):
+        book.observe("u", "m", 10_000, 40_000, b"odd")
+    assert book.factor("u", "m", b"odd") > 3.9
+    assert UNKNOWN <= book.factor("u", "m", b"new") <= UNKNOWN * ALONE
+    for _ in range(2):
+        book.observe("u", "m", 10_000, 11_000, b"new")
+    assert book.factor("u", "m", b"new") <= UNKNOWN * ALONE  # not settled yet
+    for _ in range(3):
+        book.observe("u", "m", 10_000, 11_000, b"new")
+    assert 1.1 <= book.factor("u", "m", b"new") < 1.15
+    assert book.factor("u", "m", b"third") < 1.15
+
+
+AGREED = [
+    # factors of others, prior, of a tenant of whom nothing is known
+    ([4.0], 1.1, 1.1 * ALONE),
+    ([0.5], 1.0, 1.0 / ALONE),
+    ([1.2], 1.1, 1.2),
+    ([4.0, 1.6], 1.1, 1.6),
+    ([4.0, 1.6, 1.7], 1.1, 1.7),
+    ([4.0, 0.5], 1.1, 1.1),
+]
+
+
+@pytest.mark.parametrize(("others", "start", "factor"), AGREED)
+def test_what_others_agree_on(others: list[float], start: float, factor: float) -> None:
+    assert agreed(others, start) == pytest.approx(factor)
+
+
+def test_replicas_share_the_factors_of_each_tenant() -> None:
+    (one, _, _), (other, _, _) = factors(), factors()
+    for tenant, tokens in ((b"a", 12_000), (b"b", 14_000), (b"c", 30_000)):
+        for _ in range(5):
+            one.observe("u", "m", 10_000, tokens, tenant)
+    other.merge("u", "m", one.dump("u", "m") or b"")
+    for tenant in (b"a", b"b", b"c", b"new"):
+        assert other.factor("u", "m", tenant) == one.factor("u", "m", tenant)
+    assert 1.4 <= other.factor("u", "m", b"new") < 1.5
 
 
 PRIORS = [

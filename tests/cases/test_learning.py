@@ -282,3 +282,23 @@ async def test_a_floor_that_fits_is_sent_after_an_overflow(question: int, max_to
     assert trial.answer.status == 200
     assert trial.messages[-1] == asked[-1]
     assert trial.messages[0] == asked[0]
+
+
+# -- calibration -------------------------------------------------------------------------------------------------
+
+
+async def test_one_tenants_odd_text_does_not_skew_anothers_new_conversation() -> None:
+    odd = {"model": "m", "messages": [{"role": "user", "content": "\ue000" * 2_000}]}
+    plain = {"model": "m", "messages": chat(10)}
+
+    def answer(received: Received) -> Any:
+        text = str(received.json()["messages"])
+        return completion(4 * 2_000 if "\ue000" in text else size(received))
+
+    async with ScriptedUpstream(answer) as upstream, running(upstream.base_url, window(40_000)) as proxy:
+        before = await post(proxy.url, plain, "/v1/context/plan", **CAROL)
+        for _ in range(60):
+            await post(proxy.url, odd, **ALICE)
+        after = await post(proxy.url, plain, "/v1/context/plan", **BOB)
+    estimated = [answer.json()["tokens"]["original"] for answer in (before, after)]
+    assert estimated[1] <= 1.3 * estimated[0]

@@ -1,5 +1,8 @@
 """The factors of every (upstream, model) this process has an answer from, and the priors for all others.
 
+Each tenant has factors of its own: what one sends may be counted like nobody else's text (private-use characters count
+four times their estimate). A tenant of whom nothing is known starts with the median of the others.
+
 A factor that moves is written to the store; replicas read it and take over a factor that has moved more often than
 their own (`limits.sharing`), so they apply the same number but for some seconds. A factor is stale when no count came
 in for a while, or when requests have outgrown the ones it was learned from.
@@ -13,8 +16,9 @@ has been published since Claude 2; what its API counts is 1.3 to 1.7 times o200k
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from statistics import median
 from typing import Literal
 
 import msgspec
@@ -39,6 +43,9 @@ FAMILIES: tuple[tuple[re.Pattern[str], float], ...] = tuple(
     )
 )
 _MOST_PAIRS = 4_096  # (upstream, model) pairs that are held: the names come from clients
+_MOST_TENANTS = 64  # of a pair
+_MOST_SHARED = 16  # tenants of a pair that replicas share: some 2 KB each
+ALONE = 1.3  # how far, as a factor, the counts of a single tenant may move the others from the prior
 _MOST_STEPS = 64  # GRID**64 is above the largest factor that is applied
 
 # Called with the kind of event, the upstream and the model.
@@ -50,63 +57,94 @@ class _Held(msgspec.Struct, frozen=True):
     at: float  # clock seconds of the last count
 
 
+_Tenants = LRUCache[bytes, _Held]
+
+
 class Factors:
-    """Factors by (upstream, model). `clock` gives seconds."""
+    """Factors by (upstream, model) and tenant. `clock` gives seconds."""
 
     def __init__(self, *, clock: Callable[[], float], notify: Notify) -> None:
         self._clock, self._notify = clock, notify
-        self._held: LRUCache[tuple[str, str], _Held] = LRUCache(_MOST_PAIRS)
+        self._held: LRUCache[tuple[str, str], _Tenants] = LRUCache(_MOST_PAIRS)
 
-    def factor(self, upstream: str, model: str) -> float:
-        """The applied factor, or the family's prior. Quick: it runs on every request."""
-        held = self._held.get((upstream, model))
-        return held.state.factor if held else prior(model)
+    def factor(self, upstream: str, model: str, tenant: bytes = b"") -> float:
+        """The tenant's applied factor, or what the others agree on, or the family's prior. Quick: it runs on every
+        request."""
+        tenants = self._held.get((upstream, model))
+        if not tenants:
+            return prior(model)
+        own = tenants.get(tenant)
+        if own is not None and (own.state.settled or len(tenants) == 1):
+            return own.state.factor
+        others = [held.state.factor for name, held in tenants.items() if name != tenant]
+        return agreed(others, prior(model))
 
-    def observe(self, upstream: str, model: str, estimated: int, actual: object, *, refused: bool = False) -> bool:
-        """Learn from the count in an answer, or in a refusal. True when the factor moved. A count that is not
+    def observe(
+        self, upstream: str, model: str, estimated: int, actual: object, tenant: bytes = b"", *, refused: bool = False
+    ) -> bool:
+        """Learn from the count in an answer, or in a refusal. True when the tenant's factor moved. A count that is not
         believed is an event."""
         tokens = believed(estimated, actual)
         if tokens is None:
             self._notify("usage_ignored", upstream, model)
             return False
-        before = self._state(upstream, model)
+        before = self._state(upstream, model, tenant)
         after = observe(before, estimated, tokens, refused=refused)
         if after is None:
             return False
-        self._held[upstream, model] = _Held(after, self._clock())
+        self._keep(upstream, model, tenant, after)
         moved = before is None or after.step != before.step
         if moved:
             self._notify("factor_moved", upstream, model)
         return moved
 
-    def is_stale(self, upstream: str, model: str, estimated: int) -> bool:
-        """True when a count is worth asking for: the factor is unknown, no count came in for STALE_S seconds, or a
-        request of `estimated` tokens is far larger than those it was learned from."""
-        held = self._held.get((upstream, model))
+    def is_stale(self, upstream: str, model: str, estimated: int, tenant: bytes = b"") -> bool:
+        """True when a count is worth asking for: the tenant's factor is unknown, no count came in for STALE_S seconds,
+        or a request of `estimated` tokens is far larger than those it was learned from."""
+        tenants = self._held.get((upstream, model))
+        held = tenants.get(tenant) if tenants else None
         if held is None or not held.state.settled:
             return True
         return self._clock() - held.at > STALE_S or estimated > OUTGROWN * held.state.largest
 
     def dump(self, upstream: str, model: str) -> bytes | None:
-        """The pair's state for other replicas, or None before its first count."""
-        state = self._state(upstream, model)
-        return msgspec.json.encode(state) if state else None
+        """The newest tenants' states for other replicas, or None before the first count."""
+        tenants = self._held.get((upstream, model))
+        if not tenants:
+            return None
+        newest = sorted(tenants.items(), key=lambda item: item[1].at)[-_MOST_SHARED:]
+        return msgspec.json.encode({tenant.hex(): held.state for tenant, held in newest})
 
     def merge(self, upstream: str, model: str, shared: bytes) -> None:
-        """Take over another replica's state where it is ahead of ours. What is not a state is ignored."""
+        """Take over another replica's states where they are ahead of ours. What is not a state is ignored."""
         try:
-            theirs = msgspec.json.decode(shared, type=FactorState)
-        except msgspec.DecodeError:
+            theirs = msgspec.json.decode(shared, type=dict[str, FactorState])
+            states = [(bytes.fromhex(name), state) for name, state in theirs.items()]
+        except ValueError:
             return
-        ours = self._state(upstream, model)
-        if not theirs.seen or abs(theirs.step) > _MOST_STEPS:
-            return
-        if ours is None or (theirs.moves, theirs.step) > (ours.moves, ours.step):
-            self._held[upstream, model] = _Held(theirs, self._clock())
+        for tenant, state in states[:_MOST_SHARED]:
+            ours = self._state(upstream, model, tenant)
+            if not state.seen or abs(state.step) > _MOST_STEPS:
+                continue
+            if ours is None or (state.moves, state.step) > (ours.moves, ours.step):
+                self._keep(upstream, model, tenant, state)
 
-    def _state(self, upstream: str, model: str) -> FactorState | None:
-        held = self._held.get((upstream, model))
+    def _keep(self, upstream: str, model: str, tenant: bytes, state: FactorState) -> None:
+        tenants = self._held.setdefault((upstream, model), LRUCache(_MOST_TENANTS))
+        tenants[tenant] = _Held(state, self._clock())
+
+    def _state(self, upstream: str, model: str, tenant: bytes) -> FactorState | None:
+        tenants = self._held.get((upstream, model))
+        held = tenants.get(tenant) if tenants else None
         return held.state if held else None
+
+
+def agreed(factors: Sequence[float], prior: float) -> float:
+    """The factor for a tenant of whom nothing is known, from those of others: their median. The prior has a vote where
+    their number is even. Of a single one only a part is believed."""
+    if len(factors) == 1:
+        return min(max(factors[0], prior / ALONE), prior * ALONE)
+    return median(factors if len(factors) % 2 else [*factors, prior])
 
 
 @lru_cache(_MOST_PAIRS)

@@ -205,7 +205,7 @@ class ChatExchange:
         called as the client would have called it, and never gets it again."""
         if self._compaction is not None:
             self._gathered = await self._summary(self._compaction)
-        self._include_usage = self._decider.include_usage(self._upstream, self._shaping)
+        self._include_usage = self._decider.include_usage(self._upstream, self._shaping, self._caller)
         verdict = await self._call()
         if not self._include_usage or not verdict.blames(_INCLUDE_USAGE):
             return verdict

@@ -190,7 +190,7 @@ class Decider:
         """What to do with a request of `caller`, with its `limit`. Raises InvalidRequest for a `context_management`
         that cannot be read."""
         request, name, policy = reading.request, upstream.name, chosen.policy
-        factor = self.limits.factor(name, request.model)
+        factor = self.limits.factor(name, request.model, caller)
         history = self._readers[dialect.name].history(reading)
         last = NO_COUNT
         if near(history, factor, limit.context_size // 2):
@@ -206,12 +206,12 @@ class Decider:
             shaping = decide(request, history, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
         return send_untouched_if_it_may_fit(shaping, last)
 
-    def include_usage(self, upstream: UpstreamSettings, shaping: Shaping) -> bool:
+    def include_usage(self, upstream: UpstreamSettings, shaping: Shaping, caller: Caller = ANYONE) -> bool:
         """Whether to set `include_usage` on a stream whose client did not."""
         request = shaping.request
         if not request.stream or request.include_usage or upstream.name in self._refuses_include_usage:
             return False
-        return self.limits.include_usage(upstream.name, request.model, shaping.plan.sent)
+        return self.limits.include_usage(upstream.name, request.model, shaping.plan.sent, caller)
 
     def never_include_usage(self, upstream: UpstreamSettings) -> None:
         """The upstream refused a stream for its `include_usage`, and took it without: it is never set again."""
@@ -235,7 +235,7 @@ class Decider:
             self._remember(name, shaping, tokens)
         if overflow.limit is not None:
             self.limits.learn(name, model, overflow.limit, caller, agreed=overflow.agreed)
-        return Learned(self.limits.known(name, model, caller), self.limits.factor(name, model))
+        return Learned(self.limits.known(name, model, caller), self.limits.factor(name, model, caller))
 
     def observe_smaller(
         self, refused: Shaping, smaller: Shaping, upstream: UpstreamSettings, overflow: Overflow, caller: Caller

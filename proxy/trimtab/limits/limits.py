@@ -106,9 +106,9 @@ class Limits:
         """True, now and then, when a request that a lesson would shape may be sent to see whether it still holds."""
         return self._lessons.may_try_larger(upstream, model, caller)
 
-    def factor(self, upstream: str, model: str) -> float:
-        """Tokens that the upstream counts, divided by tokens we estimate. Quick."""
-        return self._factors.factor(upstream, model)
+    def factor(self, upstream: str, model: str, caller: Caller = ANYONE) -> float:
+        """Tokens that the upstream counts of what `caller` sends, divided by tokens we estimate. Quick."""
+        return self._factors.factor(upstream, model, caller.tenant)
 
     def observe(
         self,
@@ -123,17 +123,19 @@ class Limits:
         """Learn from an upstream's count of a prompt: `usage.prompt_tokens` of an answer, or, with `accepted=False`,
         the count that an overflow reports. `estimated` is the estimate of what was sent, without factor, in tokens.
         Not for a lower bound ("at least N tokens"), and not for our own summary calls."""
-        if self._factors.observe(upstream, model, estimated, actual, refused=not accepted):
+        if self._factors.observe(upstream, model, estimated, actual, caller.tenant, refused=not accepted):
             self._sharing.share_factor(upstream, model)
         tokens = believed(estimated, actual) if accepted else None
         if tokens is not None and self._lessons.note_accepted(upstream, model, tokens, caller):
             self._share_lesson(upstream, model, caller)
 
-    def include_usage(self, upstream: str, model: str, estimated: int) -> bool:
+    def include_usage(self, upstream: str, model: str, estimated: int, caller: Caller = ANYONE) -> bool:
         """True when a stream should be asked for its usage, by the setting `ask_usage`. `estimated` is the estimate
         of the request, without factor, in tokens. Quick."""
         wanted = self._settings.ask_usage
-        return wanted == "always" or (wanted == "auto" and self._factors.is_stale(upstream, model, estimated))
+        if wanted != "auto":
+            return wanted == "always"
+        return self._factors.is_stale(upstream, model, estimated, caller.tenant)
 
     async def aclose(self) -> None:
         """End the background tasks; what is being shared is still written."""
