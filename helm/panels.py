@@ -87,8 +87,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
               thresholds=_ANY_IS_BAD),
         Panel("Replicas by version", "Running replicas. Two versions at a time are normal during an upgrade.",
               ((f"count by (version) ({names.BUILD.name}{{{SCOPE}}})", "{{version}}"),), "short", "stat", 4),
-        Panel("Requests by outcome", "passed: sent as received. shaped: sent with edits. refused: cannot be made to"
-              " fit. upstream_rejected: 4xx. upstream_error: 5xx, no response, or broken off.",
+        Panel("Requests by outcome", "passed: sent as received. shaped: sent with edits."
+              " unmanaged: another path, or a conversation that the server holds. refused: cannot be made to fit."
+              " upstream_rejected: 4xx. upstream_error: 5xx, no response, or broken off.",
               ((rate(names.REQUESTS, by="outcome") + " > 0", "{{outcome}}"),), "reqps", width=12, stack=True),
         Panel("Upstream responses", "Each call of an upstream by its status. none: no response at all. broken_off: the"
               " response began and did not end. cancelled: the client left first.",

@@ -125,8 +125,33 @@ async def test_other_paths_are_traced_and_continued(collector: ThreadingHTTPServ
 
 async def test_without_traces_the_clients_own_trace_goes_on() -> None:
     async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, WINDOW) as proxy:
-        await post(proxy.url, {"model": "m", "messages": chat(1)}, traceparent=PARENT)
+        for parent in (PARENT, "not a trace", PARENT.upper()):
+            await post(proxy.url, {"model": "m", "messages": chat(1)}, traceparent=parent)
+        found = [line.get("trace_id") for line in lines(proxy, "exchange")]
     assert upstream.requests[0].all(b"traceparent") == [PARENT.encode()]
+    assert found == [TRACE, None, None]
+
+
+async def test_the_log_line_names_the_trace(collector: ThreadingHTTPServer) -> None:
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, traced(upstream.base_url, collector) as proxy:
+        await post(proxy.url, {"model": "m", "messages": chat(1)}, traceparent=PARENT)
+        await post(proxy.url, {"model": "m", "messages": chat(1)})
+        one, other = (line["trace_id"] for line in lines(proxy, "exchange"))
+    assert one == TRACE
+    assert {span.trace_id.hex() for span in spans(collector)} == {one, other}
+
+
+async def test_the_line_of_another_path_names_it_without_its_query() -> None:
+    async with ScriptedUpstream(json_reply({})) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        await post(proxy.url, b"x", "/v1/files/f%201?secret=tungsten")
+        await post(proxy.url, {"model": "m", "messages": chat(1)})
+        other, own = lines(proxy, "exchange")
+        metrics = await proxy.metrics()
+        log = proxy.log.getvalue()
+    assert (other["outcome"], other["method"], other["endpoint"]) == ("unmanaged", "POST", "/v1/files/f%201")
+    assert "method" not in own
+    assert sample(metrics, 'trimtab_requests_total{model="other",outcome="unmanaged"}') == 1
+    assert "tungsten" not in log
 
 
 # -- summaries ---------------------------------------------------------------------------------------------------

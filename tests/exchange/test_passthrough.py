@@ -261,7 +261,8 @@ async def test_an_upstream_that_is_down_does_not_hide_the_others() -> None:
             answer = await get(proxy.url + "/v1/models")
             line = msgspec.json.decode(proxy.log.getvalue().splitlines()[-1])
     assert [entry["id"] for entry in answer.json()["data"]] == ["gpt-4o"]
-    assert (line["outcome"], line["status"], line["path"]) == ("passed", 200, "passthrough")
+    assert (line["outcome"], line["status"], line["path"]) == ("unmanaged", 200, "passthrough")
+    assert (line["method"], line["endpoint"]) == ("GET", "/v1/models")
 
 
 @pytest.mark.anyio

@@ -23,7 +23,7 @@ def test_it_has_no_place_for_text_or_keys() -> None:
     strings = {field.name for field in msgspec.structs.fields(Exchange) if field.type is str}
     assert strings == {
         "request_id", "model", "upstream", "profile", "hint", "prefix_break", "fail_open", "error_code",
-        "summary_cause", "upstream_request_id",
+        "summary_cause", "upstream_request_id", "trace_id", "method", "endpoint",
     }  # fmt: skip
 
 

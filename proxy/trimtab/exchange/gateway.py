@@ -8,6 +8,7 @@ one that failed, was refused or was abandoned. What is done for a chat completio
 from __future__ import annotations
 
 import asyncio
+import re
 
 from trimtab.dialects.paths import managed, spoken
 from trimtab.errors import (
@@ -25,11 +26,14 @@ from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import pass_through
-from trimtab.telemetry import NO_TRACING, ExchangeSpan, Outcome
+from trimtab.telemetry import NO_TRACING, Outcome
 from trimtab.wire import problem
 
 _NO_UPGRADE = "WebSockets are not served here. Send the request over HTTPS."
 _STOPPING = "This proxy is shutting down."
+
+
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")  # W3C Trace Context §3.2
 
 
 class Gateway:
@@ -42,8 +46,9 @@ class Gateway:
         """Answer one request. Raises only CancelledError, when the client has gone or the server stops."""
         dialect = managed(incoming.method, incoming.endpoint)
         notes = Notes(incoming.request_id, dialect.name if dialect else "passthrough", speaks=spoken(incoming.endpoint))
-        if self._telemetry.trace is not NO_TRACING:
-            notes.span = self._span(incoming)
+        self._trace(incoming, notes)
+        if dialect is None:
+            notes.method, notes.endpoint = incoming.method, incoming.path
         self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
@@ -69,8 +74,7 @@ class Gateway:
         """`POST /v1/context/plan`: what would be done with a chat completion. Raises the TrimtabError that the client
         gets, and CancelledError when it has gone."""
         notes = Notes(incoming.request_id, "plan")
-        if self._telemetry.trace is not NO_TRACING:
-            notes.span = self._span(incoming)
+        self._trace(incoming, notes)
         self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
@@ -106,9 +110,12 @@ class Gateway:
         error = InvalidRequest("The client closed the connection before its answer was ready.")
         await self._fail(error, downstream, notes)
 
-    def _span(self, incoming: Incoming) -> ExchangeSpan:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in incoming.headers}
-        return self._telemetry.trace.start(headers)
+    def _trace(self, incoming: Incoming, notes: Notes) -> None:
+        """Begin the exchange's span where traces are on; else only note the client's trace, which the upstream gets."""
+        notes.trace_id = _trace_id(incoming.fields.get(b"traceparent", b""))
+        if self._telemetry.trace is not NO_TRACING:
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in incoming.headers}
+            notes.span = self._telemetry.trace.start(headers)
 
     def _error_for(self, failure: Exception, notes: Notes) -> TrimtabError:
         """The error a client gets for what was raised; notes what it was. A bug is logged."""
@@ -144,6 +151,12 @@ def _drop_frames(failure: BaseException | None) -> None:
     while failure is not None:
         failure.__traceback__ = None
         failure = failure.__cause__ or failure.__context__
+
+
+def _trace_id(traceparent: bytes) -> str:
+    """The id in a `traceparent`; "" where it is missing or malformed."""
+    found = _TRACEPARENT.match(traceparent)
+    return found.group(1).decode() if found else ""
 
 
 def _outcome_of(error: TrimtabError) -> Outcome:

@@ -98,6 +98,7 @@ class Notes:
         self.first_byte_at: float | None = None
         self.overflow = False
         self.fail_open = self.error_code = self.upstream_request_id = ""
+        self.trace_id = self.method = self.endpoint = ""
 
     def waiting(self) -> _Waiting:
         """A context for time spent waiting for someone else."""
@@ -160,6 +161,9 @@ class Notes:
         return Exchange(
             request_id=self.request_id,
             upstream_request_id=self.upstream_request_id,
+            trace_id=self.span.trace_id or self.trace_id,
+            method=self.method,
+            endpoint=self.endpoint,
             path=self.path,
             outcome=self.outcome,
             status=self.status,

@@ -33,7 +33,7 @@ _NOTHING_ADDED = RelayOptions()
 
 async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:
     """Pass a request on and relay its answer. Raises UnknownModel, and what reading a body and calling raise."""
-    notes.outcome = "passed"
+    notes.outcome = "unmanaged"
     several = len(calls.upstreams) > 1
     if several and incoming.method == "GET" and incoming.path == _MODELS:
         listing = await _listing(calls, credential(incoming))

@@ -66,7 +66,10 @@ def fields(exchange: Exchange) -> dict[str, Any]:
     tokens, timing, usage = exchange.tokens, exchange.timing, exchange.usage
     found = {
         "request_id": exchange.request_id[:_LONGEST],
+        "trace_id": exchange.trace_id,
         "path": exchange.path,
+        "method": exchange.method[:_LONGEST],
+        "endpoint": exchange.endpoint[:_LONGEST],
         "outcome": exchange.outcome,
         "status": exchange.status,
         "model": exchange.model[:_LONGEST],

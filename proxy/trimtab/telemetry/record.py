@@ -16,7 +16,7 @@ Outcome = Literal[
     "shaped",  # forwarded with at least one edit
     "observed",  # planned and reported, forwarded as received
     "bypassed",  # forwarded as received, because the client asked for that
-    "unmanaged",  # the server holds the conversation; forwarded as received
+    "unmanaged",  # a path that is not managed, or a conversation that the server holds; forwarded as received
     "unparsed",  # the body could not be read; forwarded as received
     "planned",  # the plan endpoint: no upstream was called
     "refused",  # the conversation does not fit: a decision for a person, not an outage
@@ -121,6 +121,9 @@ class Timing(Struct, frozen=True):
 class Exchange(Struct, frozen=True, kw_only=True):
     """One request, from its arrival to the last byte of its answer.
 
+    `trace_id` is that of our span, or of the client's trace. `method` and `endpoint` (the path, without its query) are
+    set where the path is not managed.
+
     `status` is the client's. `calls` are the calls of the upstream in their order: a second one follows an overflow.
     `upstream` is where the model was routed to, even when it was not called; `upstream_request_id` is the id that it
     gave the request. `estimate_ratio` is counted / estimated
@@ -129,7 +132,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """
 
     request_id: str
+    trace_id: str = ""
     path: PathKind
+    method: str = ""
+    endpoint: str = ""
     outcome: Outcome
     status: int
     model: str = ""

@@ -25,6 +25,10 @@ Part = Literal["plan", "summary", "upstream"]
 class ExchangeSpan(Protocol):
     """The span of one exchange, from its arrival to its record."""
 
+    @property
+    def trace_id(self) -> str:
+        """The id of its trace, 32 hex digits; "" where none is recorded."""
+
     def child(self, part: Part) -> AbstractContextManager[None]:
         """A span for one part of the exchange."""
 
@@ -49,6 +53,8 @@ _NO_TIME: AbstractContextManager[None] = nullcontext()
 
 
 class _NoSpan:
+    trace_id = ""
+
     def child(self, part: Part) -> AbstractContextManager[None]:
         return _NO_TIME
 
@@ -130,6 +136,7 @@ class _OpenSpan:
         self._span = span
         self._context = set_span_in_context(span)
         self._innermost = self._context
+        self.trace_id = f"{span.get_span_context().trace_id:032x}"
 
     @contextmanager
     def child(self, part: Part) -> Iterator[None]:
