@@ -13,7 +13,7 @@ from tests.cases.trial import tried, window
 from tests.support.chat import COMPLETION, post, token_counts
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
-from tests.support.scripted import Received, Script, ScriptedUpstream, json_reply
+from tests.support.scripted import Received, Script, ScriptedUpstream, json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -97,6 +97,19 @@ async def test_an_overflow_without_a_status_leads_to_one_smaller_try(body: Any) 
     assert (trial.answer.status, len(trial.asked)) == (200, 2)
     assert len(trial.asked[1].body) < len(trial.asked[0].body)
     again = await tried(asked, json_reply(body), toml=window(14_000))
+    assert (again.error["code"], len(again.asked)) == ("context_length_exceeded", 2)
+
+
+async def test_a_stream_of_nothing_leads_to_one_smaller_try() -> None:
+    role = b'{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
+    end = b'{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}'
+    word = b'{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
+    asked = {"model": "m", "stream": True, "messages": [*chat(20), *agent_run(1)[1:]]}
+    trial = await tried(asked, sse_reply(role, end, split=20), sse_reply(role, word, end), toml=window(14_000))
+    assert (trial.answer.status, len(trial.asked)) == (200, 2)
+    assert word in trial.answer.body
+    named = end.replace(b'"length"', b'"model_context_window_exceeded"')
+    again = await tried(asked, sse_reply(role, named), toml=window(14_000))
     assert (again.error["code"], len(again.asked)) == ("context_length_exceeded", 2)
 
 

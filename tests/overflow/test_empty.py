@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.overflow.samples import as_bytes
-from trimtab.overflow.empty import empty_answer
+from trimtab.overflow.empty import empty_answer, empty_stream
 from trimtab.overflow.sent import Sent
 
 WINDOW = Sent(input_tokens=7_900, window=8_192)
@@ -55,3 +55,25 @@ def test_an_answer_of_nothing(body: dict[str, Any], sent: Sent, empty: bool) -> 
 )
 def test_no_body_raises(body: bytes) -> None:
     assert empty_answer(body, WINDOW) is None
+
+
+ROLE = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+END = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+WORD = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
+STREAMS: list[tuple[list[Any], bool, bool]] = [
+    # events, whether it is known what they are, an overflow
+    ([ROLE], False, False),
+    ([ROLE, END], True, True),
+    ([ROLE, END, {"choices": [], "usage": NOTHING}], True, True),
+    ([ROLE, END, {"choices": [], "usage": {"prompt_tokens": 8_000, "completion_tokens": 9}}], True, False),
+    ([ROLE, WORD], True, False),
+    ([ROLE, WORD, END], True, False),
+    ([{"type": "response.created"}], True, False),
+    ([3], True, False),
+]
+
+
+@pytest.mark.parametrize(("events", "known", "overflow"), STREAMS)
+def test_a_stream_of_nothing(events: list[Any], known: bool, overflow: bool) -> None:
+    found = empty_stream([as_bytes(event) for event in events], WINDOW)
+    assert (found[0], found[1] is not None) == (known, overflow)

@@ -15,7 +15,7 @@ import msgspec
 
 from trimtab.errors import RequestError
 from trimtab.overflow.classify import Overflow, classify, classify_event
-from trimtab.overflow.empty import empty_answer
+from trimtab.overflow.empty import empty_answer, empty_stream
 from trimtab.overflow.normalize import normalize
 from trimtab.overflow.sent import Sent
 from trimtab.overflow.vetoes import is_about_rate_or_quota
@@ -29,6 +29,8 @@ STREAM_RATIO = 200  # and how many times its encoded bytes: real streams compres
 SLICE = 8 << 10  # bytes of a stream that are read in one go: at worst they are 3,000 comments
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
+_MAY_FILL = 0.5  # share of the window: of a smaller prompt an empty answer is not an overflow, whatever the estimate
+_EMPTY_WAIT_S = 0.05  # seconds that the first event of a stream, without output, is held back for the second
 _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
 
 
@@ -73,14 +75,34 @@ async def inspect(
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s or None):
                 await beginning.read()
+        overflow = beginning.overflow
+        if overflow is None and beginning.size and sent is not None and not encoding:
+            overflow = await _empty_stream(answer, beginning.size, sent)
         silent = not beginning.size and not answer.complete
-        return Verdict(answer, beginning.overflow, stream=True, silent=silent, encoding=encoding, sent=sent)
+        return Verdict(answer, overflow, stream=True, silent=silent, encoding=encoding, sent=sent)
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
     body = decode_or_empty(raw, encoding, WHOLE_LIMIT)
     overflow = classify(answer.status, body, sent) or (empty_answer(body, sent) if sent else None)
     return Verdict(answer, overflow, raw, encoding=encoding, sent=sent)
+
+
+async def _empty_stream(answer: Answer, size: int, sent: Sent) -> Overflow | None:
+    """The overflow that a stream amounts to which ends right after its first `size` bytes, without any output. Only a
+    prompt that may fill its window is waited for, and only for as long as nobody feels."""
+    if sent.input_tokens < sent.window * _MAY_FILL or not sent.window:
+        return None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_EMPTY_WAIT_S):
+            while size <= _HEAD_LIMIT:
+                raw = await answer.read(size)
+                events = [event for event in sse.Tap().feed(raw) if event != sse.DONE]
+                known, overflow = empty_stream(events, sent)
+                if known or answer.complete:
+                    return overflow
+                size = len(raw) + 1
+    return None
 
 
 def encoding_of(answer: Answer) -> str:

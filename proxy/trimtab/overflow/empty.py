@@ -39,6 +39,23 @@ def empty_answer(body: bytes, sent: Sent) -> Overflow | None:
     return _empty_choice(choice, usage if isinstance(usage, dict) else {}, sent)
 
 
+def empty_stream(events: list[bytes], sent: Sent) -> tuple[bool, Overflow | None]:
+    """What the first events of a stream of chunks amount to: whether that is known yet, and the overflow, if it is one.
+    It is known when there is any output or a finish reason. Never raises."""
+    ended: dict[str, Any] | None = None
+    usage: dict[str, Any] = {}
+    for event in events:
+        value = decode_json(event)
+        choices = value.get("choices") if isinstance(value, dict) else None
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+            return True, None
+        if any(map(_has_output, choices)):
+            return True, None
+        ended = next((choice for choice in choices if choice.get("finish_reason")), ended)
+        usage = value["usage"] if isinstance(value.get("usage"), dict) else usage
+    return ended is not None, None if ended is None else _empty_choice(ended, usage, sent)
+
+
 def _has_output(choice: dict[str, Any]) -> bool:
     """True when a choice, of an answer or of a chunk, holds anything that a model generated."""
     parts = (choice, choice.get("message"), choice.get("delta"))
