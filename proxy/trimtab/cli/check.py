@@ -7,9 +7,8 @@ server's own client, so that a bad certificate or a proxy in between fails here 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
@@ -59,7 +58,8 @@ async def _run(config: str | None, upstream: str | None) -> int:
     try:
         settings = settings_of(config, upstream)
     except ConfigError as error:
-        _print(Finding("failed", "configuration", error.message))
+        for line in error.message.splitlines():
+            _print(Finding("failed", "configuration", line))
         return 1
     failed = 0
     for finding in _check_settings(settings, config):
@@ -76,18 +76,17 @@ def _print(finding: Finding) -> bool:
 
 
 def _check_settings(settings: Settings, config: str | None) -> Iterator[Finding]:
-    """What can be checked without a request."""
-    from trimtab.settings import check_exposure
+    """What can be checked without a request: the checks of the server's own start."""
+    from trimtab.server.startup import CHECKS, failing
 
     yield Finding("ok", "configuration", f"{config} is valid" if config else "no file, built-in defaults")
-    try:
-        check_exposure(settings)
-        yield Finding("ok", "exposure", _exposure(settings))
-    except ConfigError as error:
-        yield Finding("failed", "exposure", error.message)
-    yield _check_table(settings)
+    failed = dict(failing(settings))
+    for name in CHECKS:
+        if name in failed:
+            yield Finding("failed", name, failed[name])
+        elif name in _RIGHT:
+            yield Finding("ok", name, _RIGHT[name](settings))
     yield from _check_order(settings.upstreams)
-    yield _check_summaries(settings)
 
 
 def _exposure(settings: Settings) -> str:
@@ -98,19 +97,30 @@ def _exposure(settings: Settings) -> str:
     return f"listens on {server.host}:{server.port}, {keys}"
 
 
-def _check_table(settings: Settings) -> Finding:
-    from trimtab.limits import Table, from_environment
+def _table(settings: Settings) -> str:
+    from trimtab.limits import Table
 
-    try:
-        from_environment(os.environ)
-        origin = Table.load(settings.limits.table).origin
-    except (OSError, ValueError) as error:
-        table = settings.limits.table or "the table in the package"
-        todo = "Make a new one with trimtab models --refresh FILE, or remove `table` from [limits]."
-        return Finding("failed", "model table", f"cannot read {table} ({error}). {todo}")
-    except ConfigError as error:
-        return Finding("failed", "environment", error.message)
-    return Finding("ok", "model table", f"{origin.models:,} models of {origin.date}")
+    origin = Table.load(settings.limits.table).origin
+    return f"{origin.models:,} models of {origin.date}"
+
+
+def _summaries(settings: Settings) -> str:
+    from trimtab.upstream.routing import route
+
+    compaction = settings.compaction
+    if compaction is None:
+        return "off, the oldest turns are dropped; [compaction] turns them on"
+    if compaction.model == "same":
+        return "written by the model of each request"
+    return f"written by {compaction.model} at {route(compaction.model, settings.upstreams).name}"
+
+
+# What is right, by the name of its check; what has nothing to tell is left out.
+_RIGHT: dict[str, Callable[[Settings], str]] = {
+    "exposure": _exposure,
+    "model table": _table,
+    "summaries": _summaries,
+}
 
 
 def _check_order(upstreams: tuple[UpstreamSettings, ...]) -> Iterator[Finding]:
@@ -121,21 +131,6 @@ def _check_order(upstreams: tuple[UpstreamSettings, ...]) -> Iterator[Finding]:
     for later in upstreams[upstreams.index(greedy) + 1 :]:
         text = f"never gets a request, because {greedy.name} comes first and takes every model. Put {later.name} first."
         yield Finding("note", f"upstream {later.name}", text)
-
-
-def _check_summaries(settings: Settings) -> Finding:
-    from trimtab.upstream.routing import route
-
-    compaction = settings.compaction
-    if compaction is None:
-        return Finding("ok", "summaries", "off, the oldest turns are dropped; [compaction] turns them on")
-    if compaction.model == "same":
-        return Finding("ok", "summaries", "written by the model of each request")
-    try:
-        to = route(compaction.model, settings.upstreams)
-    except TrimtabError as error:
-        return Finding("failed", "summaries", f"[compaction] model: {error.message}")
-    return Finding("ok", "summaries", f"written by {compaction.model} at {to.name}")
 
 
 async def _check_servers(settings: Settings) -> AsyncIterator[Finding]:

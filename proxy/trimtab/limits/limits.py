@@ -28,7 +28,8 @@ _MOST_PAIRS = 4_096  # (upstream, model) pairs whose limit is kept: the names co
 
 
 class Limits:
-    """The limits and factors of every (upstream, model) pair. One per process.
+    """The limits and factors of every (upstream, model) pair. One per process. Raises OSError or ValueError for a
+    configured table that cannot be read.
 
     `notify` is called with every event (see `events`). `store` is shared by replicas; None keeps everything in this
     process.
@@ -48,6 +49,8 @@ class Limits:
         self._models = dict(models or {})
         self._settings = settings or LimitsSettings()
         self._environment = environment or ModelSettings()
+        if self._settings.table:
+            self._table = Table.load(self._settings.table)  # now: the first request would be too late to find it broken
         self._resolved = lru_cache(_MOST_PAIRS)(self._resolve)
         self._factors = Factors(clock=clock, notify=lambda *event: notify(Event(*event)))
         self._lessons = Lessons(

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
 from typing import TextIO
 from urllib.parse import urlsplit
 
 import stamina
 
 from trimtab import __version__
-from trimtab.errors import ConfigError
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.chat import Services
@@ -27,10 +25,10 @@ from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
 from trimtab.server.load import Load
 from trimtab.server.memory import bodies_within, memory_limit
+from trimtab.server.startup import prompts_of
 from trimtab.server.watch import Watches
 from trimtab.settings import Settings
 from trimtab.store.settings import RedisSettings, open_store
-from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer
 from trimtab.summaries.writing import SummaryCall
@@ -119,10 +117,7 @@ class Parts:
         compaction = self.settings.compaction
         if compaction is None:
             return None
-        own = Path(compaction.prompts) if compaction.prompts else None
-        if own is not None and not own.is_dir():
-            raise ConfigError(f"[compaction] prompts: {own} is not a directory. Name one, or remove the line.")
-        prompts = load_prompts(own)
+        prompts = prompts_of(compaction)
         return Summarizer(
             compaction,
             self.store,

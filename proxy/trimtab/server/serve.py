@@ -21,7 +21,8 @@ from trimtab.errors import ConfigError
 from trimtab.exchange.incoming import STOPPING
 from trimtab.server.app import create_app
 from trimtab.server.parts import Parts
-from trimtab.settings import Settings, check_exposure
+from trimtab.server.startup import check_startable
+from trimtab.settings import Settings
 
 # Bytes of a request's headers: enough for long cookies and tracing baggage, as nginx's large buffers.
 _HEADER_BUFFER = 128 * 1024
@@ -34,7 +35,7 @@ _CLOSING_S = 5.0
 def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, shared: None) -> None:
     """Listen until a signal comes. `ready` is called once the server listens, with its URL and a sentence about what
     replicas share. Raises ConfigError."""
-    check_exposure(settings)
+    check_startable(settings)
     uvloop.run(_serve(settings, ready))
 
 

@@ -86,7 +86,8 @@ def tracing(settings: TelemetrySettings, version: str = "") -> Tracing:
         return OpenTelemetry(_otlp(settings, version))
     except ImportError as missing:
         raise ConfigError(
-            "[telemetry] traces = true needs OpenTelemetry. Install it: pip install 'trimtab[otel]'",
+            "[telemetry] traces = true needs OpenTelemetry. Install it: "
+            "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
             param="telemetry.traces",
         ) from missing
 
