@@ -23,35 +23,34 @@ def refused(text: str, environment: dict[str, str] | None = None) -> str:
 # -- unknown keys ------------------------------------------------------------------------------------------------
 
 UNKNOWN = [
-    ("[sever]\nport = 1", "$", "sever", "server"),
-    ("upstream = 1", "$", "upstream", "upstreams"),
-    ("[server]\nprot = 1", "$.server", "prot", "port"),
-    ("[server]\nmax_body = 1", "$.server", "max_body", "max_body_mb"),
-    ("[shaping]\ntarget_share = 0.5", "$.shaping", "target_share", "target"),
-    ("[shaping]\nmax_message_char = 5", "$.shaping", "max_message_char", "max_message_chars"),
-    ("[compaction]\nmodle = 'x'", "$.compaction", "modle", "model"),
-    ("[redis]\nurl = 'redis://x'\ntimeout = 5", "$.redis", "timeout", "timeout_ms"),
-    ("[limits]\nask_usages = 'auto'", "$.limits", "ask_usages", "ask_usage"),
-    ("[telemetry]\nlog_levl = 'info'", "$.telemetry", "log_levl", "log_level"),
-    (UPSTREAM + "models = ['x']\napi_keys = 'x'", "$.upstreams[0]", "api_keys", "api_key"),
-    (UPSTREAM + UPSTREAM.replace('"a"', '"b"') + "base_uri = 'x'", "$.upstreams[1]", "base_uri", "base_url"),
-    ("[models.ok]\n[models.'gpt-4*']\ncontext = 5", '$.models."gpt-4*"', "context", "context_size"),
-    ("[models.m]\nprices = { inputs = 1.0 }", '$.models."m".prices', "inputs", "input"),
-    ("[profiles.x]\nhints = 'general'", '$.profiles."x"', "hints", "hint"),
-    ("[profiles.x.shaping]\ntraget = 0.5", '$.profiles."x".shaping', "traget", "target"),
+    ("[sever]\nport = 1", "[sever]", "server"),
+    ("upstream = 1", "[upstream]", "upstreams"),
+    ("[server]\nprot = 1", "[server] prot", "port"),
+    ("[server]\nmax_body = 1", "[server] max_body", "max_body_mb"),
+    ("[shaping]\ntarget_share = 0.5", "[shaping] target_share", "target"),
+    ("[shaping]\nmax_message_char = 5", "[shaping] max_message_char", "max_message_chars"),
+    ("[compaction]\nmodle = 'x'", "[compaction] modle", "model"),
+    ("[redis]\nurl = 'redis://x'\ntimeout = 5", "[redis] timeout", "timeout_ms"),
+    ("[limits]\nask_usages = 'auto'", "[limits] ask_usages", "ask_usage"),
+    ("[telemetry]\nlog_levl = 'info'", "[telemetry] log_levl", "log_level"),
+    (UPSTREAM + "models = ['x']\napi_keys = 'x'", "[[upstreams]] 1, api_keys", "api_key"),
+    (UPSTREAM + UPSTREAM.replace('"a"', '"b"') + "base_uri = 'x'", "[[upstreams]] 2, base_uri", "base_url"),
+    ("[models.ok]\n[models.'gpt-4*']\ncontext = 5", '[models."gpt-4*"] context', "context_size"),
+    ("[models.m]\nprices = { inputs = 1.0 }", '[models."m".prices] inputs', "input"),
+    ("[profiles.x]\nhints = 'general'", '[profiles."x"] hints', "hint"),
+    ("[profiles.x.shaping]\ntraget = 0.5", '[profiles."x".shaping] traget', "target"),
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "key", "nearest"), UNKNOWN, ids=[row[2] for row in UNKNOWN])
-def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
-    text: str, place: str, key: str, nearest: str
-) -> None:
-    assert refused(text) == f"Unknown key {key!r} in {place}. Nearest: {nearest}."
+@pytest.mark.parametrize(("text", "place", "nearest"), UNKNOWN, ids=[row[1] for row in UNKNOWN])
+def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(text: str, place: str, nearest: str) -> None:
+    line = next(n for n, written in enumerate(text.splitlines(), 1) if place.rsplit(" ")[-1].strip("[]") in written)
+    assert refused(text) == f"configuration:{line}: {place} is not a known key. Nearest: {nearest}."
 
 
 def test_a_key_like_no_other_is_answered_with_the_known_keys() -> None:
     message = refused("[server]\nzzz = 1")
-    assert message.startswith("Unknown key 'zzz' in $.server. Nearest: ")
+    assert message.startswith("configuration:2: [server] zzz is not a known key. Nearest: ")
     assert "host" in message
     assert "port" in message
 
@@ -59,26 +58,26 @@ def test_a_key_like_no_other_is_answered_with_the_known_keys() -> None:
 # -- wrong values ------------------------------------------------------------------------------------------------
 
 WRONG = [
-    ("server = 5", "$.server", "object"),
-    ("[server]\nport = 'x'", "$.server.port", "int"),
-    ("[server]\nport = 70000", "$.server.port", "<= 65535"),
-    ("[server]\nmax_body_mb = 0", "$.server.max_body_mb", ">= 1"),
-    ("[server]\ngrace_s = -1", "$.server.grace_s", ">= 0"),
-    ("[shaping]\ntarget = 1.5", "$.shaping.target", "<= 1"),
-    ("[shaping]\ntarget = nan", "$.shaping.target", ""),
-    ("[shaping]\ntruncate = 'sometimes'", "$.shaping.truncate", "sometimes"),
-    ("[shaping]\nexclude_tools = 'bash'", "$.shaping.exclude_tools", "array"),
-    ("[models.m]\ncontext_size = 0", '$.models."m".context_size', ">= 1"),
-    ("[models.m]\nprices = { input = -1.0 }", '$.models."m".prices.input', ">= 0"),
-    ("[compaction]\nsummary_wait_s = 0", "$.compaction.summary_wait_s", "> 0"),
-    ("[redis]\ntimeout_ms = 5", "$.redis", "url"),
-    ("[telemetry]\ntrace_share = 2", "$.telemetry.trace_share", "<= 1"),
-    ("[profiles.x]\nhint = 'speed'", '$.profiles."x".hint', "speed"),
-    ("[profiles.x.shaping]\ntarget = 'half'", '$.profiles."x".shaping.target', "float"),
-    ("[[upstreams]]\nname = 'a'", "$.upstreams[0]", "base_url"),
-    ("[[upstreams]]\nname = 'a'\nbase_url = 'nope'", "$.upstreams[0]", "https://"),
-    (UPSTREAM + "retries = 99", "$.upstreams[0]", "0 to 10"),
-    (UPSTREAM + "summary_role = 'tool'", "$.upstreams[0].summary_role", "tool"),
+    ("server = 5", "[server]", "must be a table, not a whole number"),
+    ("[server]\nport = 'x'", "[server] port", "must be a whole number, not text"),
+    ("[server]\nport = 70000", "[server] port", "must be 65535 or less"),
+    ("[server]\nmax_body_mb = 0", "[server] max_body_mb", "must be 1 or more"),
+    ("[server]\ngrace_s = -1", "[server] grace_s", "must be 0 or more"),
+    ("[shaping]\ntarget = 1.5", "[shaping] target", "must be 1 or less"),
+    ("[shaping]\ntarget = nan", "[shaping] target", "must be"),
+    ("[shaping]\ntruncate = 'sometimes'", "[shaping] truncate", 'must be "when_over" or "always"'),
+    ("[shaping]\nexclude_tools = 'bash'", "[shaping] exclude_tools", "must be a list, not text"),
+    ("[models.m]\ncontext_size = 0", '[models."m"] context_size', "must be 1 or more"),
+    ("[models.m]\nprices = { input = -1.0 }", '[models."m".prices] input', "must be 0 or more"),
+    ("[compaction]\nsummary_wait_s = 0", "[compaction] summary_wait_s", "must be above 0"),
+    ("[redis]\ntimeout_ms = 5", "[redis]", "has no url"),
+    ("[telemetry]\ntrace_share = 2", "[telemetry] trace_share", "must be 1 or less"),
+    ("[profiles.x]\nhint = 'speed'", '[profiles."x"] hint', 'or "general"'),
+    ("[profiles.x.shaping]\ntarget = 'half'", '[profiles."x".shaping] target', "must be a number, not text"),
+    ("[[upstreams]]\nname = 'a'", "[[upstreams]] 1:", "has no base_url"),
+    ("[[upstreams]]\nname = 'a'\nbase_url = 'nope'", "[[upstreams]] 1, base_url", "https://"),
+    (UPSTREAM + "retries = 99", "[[upstreams]] 1, retries", "0 to 10"),
+    (UPSTREAM + "summary_role = 'tool'", "[[upstreams]] 1, summary_role", '"system" or "user"'),
 ]
 
 
@@ -90,7 +89,27 @@ def test_a_wrong_value_is_refused_with_its_place_and_the_reason(text: str, place
 
 
 def test_what_is_not_toml_is_refused() -> None:
-    assert refused("[server").startswith("Not valid TOML: ")
+    assert refused("[server").startswith("configuration: not valid TOML: ")
+    assert refused("[server]\nport 5").startswith("configuration:2:6: not valid TOML: ")
+
+
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    text = "[server]\nport = 'x'\nprot = 1\n" + UPSTREAM + "api_key = '${NO'\nretries = 99\nmodels = []\n[redis]\n"
+    found = [line.removeprefix("configuration:").partition(" ")[0] for line in refused(text).splitlines()]
+    assert sorted(found) == ["10:", "2:", "3:", "7:", "8:", "9:"]
+
+
+@pytest.mark.parametrize("text", ["${NO", "sk-${KEY", "${KEY}-${NO"])
+def test_a_variable_without_its_end_is_refused(text: str) -> None:
+    message = refused(UPSTREAM + f"api_key = '{text}'", {"KEY": "sk-secret"})
+    assert message == "configuration:4: [[upstreams]] 1, api_key has a ${ without its }: write ${NAME}."
+
+
+@pytest.mark.parametrize("key", ["max_output_tokens", "max_input_tokens"])
+def test_no_part_of_a_window_is_larger_than_the_window(key: str) -> None:
+    message = refused(f"[models.m]\ncontext_size = 100\n{key} = 101")
+    assert message == f'configuration:3: [models."m"] {key} must not be above context_size (100).'
+    assert parse(f"[models.m]\ncontext_size = 100\n{key} = 100", {}).models["m"].context_size == 100
 
 
 def test_no_secret_is_quoted_in_what_is_refused() -> None:
@@ -106,7 +125,9 @@ def test_client_keys_are_digests_and_nothing_else(key: str) -> None:
 
 
 def test_two_upstreams_of_one_name_are_refused() -> None:
-    assert refused(UPSTREAM + UPSTREAM) == "Two upstreams are named 'a'. Give each its own name."
+    assert refused(UPSTREAM + UPSTREAM) == (
+        "configuration:5: [[upstreams]] 2, name is 'a', as of an upstream before: give each its own."
+    )
 
 
 # -- the environment ---------------------------------------------------------------------------------------------
@@ -131,14 +152,14 @@ def test_what_the_environment_holds_is_not_read_again() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("[redis]\nurl = '${NOT_SET}'", "$.redis.url"),
-        (UPSTREAM + UPSTREAM.replace('"a"', '"b"') + "api_key = '${NOT_SET}'", "$.upstreams[1].api_key"),
-        ("[shaping]\nexclude_tools = ['x', '${NOT_SET}']", "$.shaping.exclude_tools[1]"),
+        ("[redis]\nurl = '${NOT_SET}'", "2: [redis] url"),
+        (UPSTREAM + UPSTREAM.replace('"a"', '"b"') + "api_key = '${NOT_SET}'", "7: [[upstreams]] 2, api_key"),
+        ("[shaping]\nexclude_tools = ['x', '${NOT_SET}']", "2: [shaping] exclude_tools, item 2"),
     ],
 )
 def test_a_variable_that_is_not_set_is_named_with_its_place(text: str, place: str) -> None:
     assert refused(text) == (
-        f"The environment variable NOT_SET is not set, but {place} uses it. Set it, or remove the line."
+        f"configuration:{place} reads the environment variable NOT_SET, which is not set: set it, or remove the line."
     )
 
 
@@ -167,7 +188,11 @@ def test_a_file_is_named_in_what_is_wrong_with_it(tmp_path: Path) -> None:
     wrong, binary = tmp_path / "wrong.toml", tmp_path / "binary.toml"
     wrong.write_text("[server]\nport = 'x'")
     binary.write_bytes(b"\xff\xfe")
-    for path, message in ((wrong, "$.server.port"), (binary, "Cannot read"), (tmp_path / "no", "Cannot read")):
+    for path, message in (
+        (wrong, ":2: [server] port must be a whole number, not text."),
+        (binary, "it is not UTF-8"),
+        (tmp_path / "no", "no such file or directory"),
+    ):
         with pytest.raises(ConfigError) as error:
             load(path)
         assert str(path) in error.value.message

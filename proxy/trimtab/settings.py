@@ -1,7 +1,7 @@
 """The configuration file as one frozen value. Each part declares its own table; this module assembles them.
 
-The file is TOML. `${NAME}` in a string is replaced from the environment. An unknown key, a wrong type or a missing
-variable stops the start, with its place and the nearest known name.
+The file is TOML. `${NAME}` in a string is replaced from the environment. Unknown keys, wrong values and missing
+variables stop the start, all of them in one error, each with its line and the nearest known name (`validation`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +25,7 @@ from trimtab.summaries.settings import CompactionSettings
 from trimtab.telemetry import TelemetrySettings
 from trimtab.units import Count, Seconds
 from trimtab.upstream.settings import UpstreamSettings
+from trimtab.validation import Place, Problem, failure, problems
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -69,26 +69,27 @@ def load(path: str | Path | None, environment: Mapping[str, str] = os.environ) -
         return Settings()
     try:
         text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read {path}: {error}") from error
-    try:
-        return parse(text, environment)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}") from error
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"Cannot read {path}: it is not UTF-8 at byte {error.start}.") from error
+    return parse(text, environment, str(path))
 
 
-def parse(text: str, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read the text of a configuration. Raises ConfigError."""
+def parse(text: str, environment: Mapping[str, str] = os.environ, name: str = "configuration") -> Settings:
+    """Read the text of a configuration, which errors call `name`. Raises ConfigError with every error there is."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Not valid TOML: {error}.") from error
-    tables = _expanded(tables, environment, "$")
-    try:
+        raise ConfigError(_not_toml(str(error), name)) from error
+    found: list[Problem] = []
+    tables = _expanded(tables, environment, (), found)
+    found += problems(tables, Settings)
+    if not found:
         settings = msgspec.convert(tables, Settings)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_located(_explained(str(error), Settings), tables)) from error
-    _checked(settings)
+        found = list(_contradictions(settings))
+    if found:
+        raise failure(found, text, name)
     return settings
 
 
@@ -104,74 +105,48 @@ def check_exposure(settings: Settings) -> None:
         )
 
 
-def _expanded(value: Any, environment: Mapping[str, str], place: str) -> Any:
+def _not_toml(message: str, name: str) -> str:
+    """tomllib's message, with its line and column where editors and terminals look for them."""
+    at = re.search(r" \(at line (\d+), column (\d+)\)$", message)
+    where = f"{name}:{at[1]}:{at[2]}" if at else name
+    return f"{where}: not valid TOML: {message[: at.start()] if at else message}."
+
+
+def _expanded(value: Any, environment: Mapping[str, str], place: Place, found: list[Problem]) -> Any:
+    """`value` with variables of the environment replaced; what cannot be is appended to `found`."""
     if isinstance(value, dict):
-        return {key: _expanded(item, environment, f"{place}.{key}") for key, item in value.items()}
+        return {key: _expanded(item, environment, (*place, key), found) for key, item in value.items()}
     if isinstance(value, list):
-        return [_expanded(item, environment, f"{place}[{i}]") for i, item in enumerate(value)]
-    return _substituted(value, environment, place) if isinstance(value, str) else value
+        return [_expanded(item, environment, (*place, i), found) for i, item in enumerate(value)]
+    return _substituted(value, environment, place, found) if isinstance(value, str) else value
 
 
-def _substituted(text: str, environment: Mapping[str, str], place: str) -> str:
-    def found(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in environment:
-            raise ConfigError(
-                f"The environment variable {name} is not set, but {place} uses it. Set it, or remove the line."
-            )
-        return environment[name]
+def _substituted(text: str, environment: Mapping[str, str], place: Place, found: list[Problem]) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        variable = match.group(1)
+        if variable not in environment:
+            reads = f"reads the environment variable {variable}, which is not set"
+            found.append(Problem(place, f"{reads}: set it, or remove the line"))
+        return environment.get(variable, match.group())
 
-    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", found, text)
-
-
-def _explained(problem: str, kind: Any) -> str:
-    """msgspec's message about a value of `kind`; for an unknown key, its place and the nearest known name."""
-    match = re.match(r"Object contains unknown field `([^`]*)`(?: - at `(.*)`)?", problem)
-    if not match:
-        return problem
-    key, place = match.group(1), match.group(2) or "$"
-    names = _names_at(place, kind)
-    near = get_close_matches(key, names, n=1) or sorted(names)[:12]
-    return f"Unknown key {key!r} in {place}. Nearest: {', '.join(near)}."
+    if re.search(r"\$\{[^}]*$", text):
+        found.append(Problem(place, "has a ${ without its }: write ${NAME}"))
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", value_of, text)
 
 
-def _names_at(place: str, kind: Any) -> list[str]:
-    """The keys of the table at `place`, found by walking the types."""
-    for step in re.findall(r"\.(\w+)|\[", place):
-        if step and hasattr(kind, "__struct_fields__"):
-            kind = {f.name: f.type for f in msgspec.structs.fields(kind)}.get(step, kind)
-        elif get_args(kind):
-            kind = next((a for a in reversed(get_args(kind)) if hasattr(a, "__struct_fields__")), kind)
-        kind = next((a for a in get_args(kind) if hasattr(a, "__struct_fields__")), kind)
-    return list(getattr(kind, "__struct_fields__", ()))
-
-
-def _located(problem: str, tables: Mapping[str, Any]) -> str:
-    """The message with the name of the entry, where msgspec only writes `[...]`."""
-    match = re.search(r"\$\.(models|profiles)\[\.\.\.\]", problem)
-    if not match:
-        return problem
-    kind: Any = {"models": ModelSettings, "profiles": ProfileSettings}[match.group(1)]
-    for name, entry in tables[match.group(1)].items():
-        try:
-            msgspec.convert(entry, kind)
-        except msgspec.ValidationError:
-            return problem.replace("[...]", f'."{name}"', 1)
-    return problem
-
-
-def _checked(settings: Settings) -> None:
+def _contradictions(settings: Settings) -> Iterator[Problem]:
+    """What is wrong between values that are each right."""
     names = [u.name for u in settings.upstreams]
-    if twice := {n for n in names if names.count(n) > 1}:
-        raise ConfigError(f"Two upstreams are named {sorted(twice)[0]!r}. Give each its own name.")
-    for key in settings.server.client_keys:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield Problem(("upstreams", number, "name"), f"is {name!r}, as of an upstream before: give each its own")
+    for number, key in enumerate(settings.server.client_keys):
         if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
-            raise ConfigError(
-                "client_keys in [server] must hold SHA-256 digests in hex. Make one with: printf %s KEY | sha256sum"
-            )
+            how = "make one with: printf %s KEY | sha256sum"
+            yield Problem(("server", "client_keys", number), f"must be a SHA-256 digest in hex: {how}")
+    for name, model in settings.models.items():
+        for key in ("max_output_tokens", "max_input_tokens"):
+            if model.context_size is not None and (getattr(model, key) or 0) > model.context_size:
+                yield Problem(("models", name, key), f"must not be above context_size ({model.context_size})")
     for name, profile in settings.profiles.items():
-        try:
-            profile.shaped(settings.shaping)
-        except msgspec.ValidationError as error:
-            table = f'$.profiles."{name}".shaping'
-            raise ConfigError(_explained(str(error), ShapingSettings).replace("$", table, 1)) from error
+        yield from problems(profile.shaping, ShapingSettings, ("profiles", name, "shaping"))

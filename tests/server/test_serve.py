@@ -80,7 +80,7 @@ def test_keys_are_not_lent_to_the_network(tmp_path: Path) -> None:
     ("toml", "written"),
     [
         ("[sever]\n", "Nearest: server"),
-        ("[compaction]\nprompts = 5\n", "$.compaction.prompts"),
+        ("[compaction]\nprompts = 5\n", ":2: [compaction] prompts must be text"),
         ("[server]\nport = '${NOT_SET}'\n", "NOT_SET"),
     ],
 )

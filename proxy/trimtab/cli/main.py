@@ -40,8 +40,8 @@ for command in (serve, demo, plan, models, check):
 
 
 def main() -> None:
-    """Entry point. An expected error is printed on stderr as one message, without a traceback. Exits with 2 for a wrong
-    configuration or option, with 1 for another failure."""
+    """Entry point. An expected error is printed on stderr in its own words, without a traceback. Exits with 2 for a
+    wrong configuration or option, with 1 for another failure."""
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
@@ -50,6 +50,8 @@ def main() -> None:
     except click.Abort:
         sys.exit(130)
     except TrimtabError as error:
-        click.secho(f"trimtab: {error.message}", fg="red", err=True)
+        several = error.message.count("\n") + 1
+        message = f"{several} errors:\n{error.message}" if several > 1 else error.message
+        click.secho(f"trimtab: {message}", fg="red", err=True)
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     sys.exit(code if isinstance(code, int) else 0)
