@@ -49,5 +49,5 @@ def test_keep_leaves_both_running_and_says_how_to_reach_them() -> None:
 
 def test_without_the_extra_it_says_what_to_install() -> None:
     require("json")
-    with pytest.raises(click.ClickException, match=r"pip install 'trimtab\[demo\]'"):
+    with pytest.raises(click.ClickException, match=r"pip install openai bpe-openai$"):
         require("json", "no_such_module")

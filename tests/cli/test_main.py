@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.commands import environment, run, shell
 
-COMMANDS = ("serve", "demo", "plan", "models", "check")
+COMMANDS = ("serve", "demo", "plan", "models", "config", "check")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from tests.cli.commands import run
 from trimtab.exchange.policies import PROFILES
 from trimtab.settings import Settings, load, parse
 
@@ -89,3 +90,10 @@ def test_sample_profiles_go_with_the_shaping() -> None:
     shaped = {name: profile.shaped(settings.shaping) for name, profile in settings.profiles.items()}
     assert shaped["watched"].mode == "observe"
     assert shaped["frugal"].target == 0.4
+
+
+def test_it_is_printed_for_whoever_has_no_checkout(tmp_path: Path) -> None:
+    printed = run("config").output
+    assert printed == TEXT
+    (tmp_path / "own.toml").write_text(printed)
+    assert load(tmp_path / "own.toml", {}) == load(SAMPLE, {})

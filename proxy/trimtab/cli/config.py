@@ -22,14 +22,16 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     upstream = click.option(
         "--upstream",
         metavar="URL",
-        help="Base URL of the upstream, such as https://api.openai.com/v1. With it, no file is needed.",
+        envvar="TRIMTAB_UPSTREAM",
+        help="Base URL of the upstream, such as https://api.openai.com/v1, or set TRIMTAB_UPSTREAM. It replaces the "
+        "upstreams of a file; with it, no file is needed.",
     )
     config = click.option(
         "-c",
         "--config",
         metavar="FILE",
         envvar="TRIMTAB_CONFIG",
-        help="Configuration file in TOML, or set TRIMTAB_CONFIG. config/trimtab.toml is a commented example.",
+        help="Configuration file in TOML, or set TRIMTAB_CONFIG. trimtab config prints a commented one.",
     )
     return config(upstream(command))
 

@@ -14,6 +14,7 @@ from trimtab.cli.check import check
 from trimtab.cli.demo import demo
 from trimtab.cli.models import models
 from trimtab.cli.plan import plan
+from trimtab.cli.sample_config import config
 from trimtab.cli.serve import serve
 from trimtab.errors import ConfigError, TrimtabError
 
@@ -31,11 +32,12 @@ def cli() -> None:
       trimtab serve --upstream URL                  run the proxy, without a configuration
       trimtab plan conversation.json                see what would be sent, without sending it
       trimtab models gpt-4o                         see a model's window, and which source states it
+      trimtab config                                print the commented configuration
       trimtab check --config FILE                   test the configuration, the upstreams and Redis
     """
 
 
-for command in (serve, demo, plan, models, check):
+for command in (serve, demo, plan, models, config, check):
     cli.add_command(command)
 
 

@@ -5,9 +5,22 @@ Options of the command line replace what the file sets.
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from trimtab.cli.config import config_options, settings_of
+
+
+class _Port(click.IntRange):
+    """A port; None for the address that Kubernetes puts into TRIMTAB_PORT of every pod beside a Service `trimtab`."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 65535)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or None. Raises BadParameter for what is neither."""
+        return None if str(value).startswith("tcp://") else super().convert(value, param, ctx)
 
 
 @click.command()
@@ -15,8 +28,9 @@ from trimtab.cli.config import config_options, settings_of
 @click.option("--host", help="Address to listen on; default: the file's, else 127.0.0.1.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
-    help="Port to listen on, 0 for any free one; default: the file's, else 8080.",
+    type=_Port(),
+    envvar="TRIMTAB_PORT",
+    help="Port to listen on, 0 for any free one, or set TRIMTAB_PORT; default: the file's, else 8080.",
 )
 def serve(config: str | None, upstream: str | None, host: str | None, port: int | None) -> None:
     """Run the proxy.

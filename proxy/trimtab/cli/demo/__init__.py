@@ -66,7 +66,7 @@ def require(*modules: str) -> None:
     if missing:
         raise click.ClickException(
             f"The demo needs the OpenAI SDK and a tokenizer; missing: {', '.join(missing)}. "
-            "Install them: pip install 'trimtab[demo]'"
+            "Install them: pip install openai bpe-openai"
         )
 
 
