@@ -22,6 +22,7 @@ LEAVES = [
     (errors.UpgradeRefused, 426, "invalid_request_error", "upgrade_required", False),
     (errors.UnknownEncoding, 415, "invalid_request_error", "unsupported_content_encoding", False),
     (errors.ConversationTooLong, 400, "invalid_request_error", "context_length_exceeded", False),
+    (errors.RejectedLate, 502, "upstream_error", None, False),
     (errors.UpstreamUnreachable, 502, "upstream_error", "upstream_unreachable", True),
     (errors.UpstreamTimeout, 504, "upstream_error", "upstream_timeout", True),
     (errors.Overloaded, 503, "server_error", "overloaded", True),

@@ -15,6 +15,7 @@ A message says what is wrong, where, and what to do next. It never quotes the co
     │   ├── UnknownEncoding         415  a content-encoding that is not supported
     │   └── ConversationTooLong     400  system prompt, tools and current question alone do not fit
     ├── UpstreamError               the upstream: 5xx
+    │   ├── RejectedLate            –    it answered with an error where the client's stream had begun
     │   ├── UpstreamUnreachable     502  connection refused, reset, DNS, TLS
     │   └── UpstreamTimeout         504  no connection, or no bytes, in time
     └── Overloaded                  503  too many requests or bytes in flight
@@ -30,8 +31,8 @@ class TrimtabError(Exception):
     envelope. `status` is the HTTP status; `retry` is True when the same request may succeed later."""
 
     status: ClassVar[int] = 500
-    type: ClassVar[str] = "server_error"
-    code: ClassVar[str | None] = None
+    type: str = "server_error"
+    code: str | None = None
     retry: ClassVar[bool] = False
 
     def __init__(self, message: str, *, param: str | None = None, detail: dict[str, Any] | None = None) -> None:
@@ -113,6 +114,13 @@ class UpstreamError(TrimtabError):
     status = 502
     type = "upstream_error"
     retries = 0
+
+
+class RejectedLate(UpstreamError):
+    """The upstream answered with an error after the client's stream had begun. `message` and `code` are the upstream's,
+    `answered` is its status."""
+
+    answered = 0
 
 
 class UpstreamUnreachable(UpstreamError):

@@ -58,3 +58,28 @@ def test_every_error_of_the_tree_has_an_envelope(kind: type[errors.TrimtabError]
     fields = json.loads(problem.envelope(kind("what to do")))["error"]
     assert set(fields) == {"message", "type", "param", "code"}
     assert all(isinstance(value, bytes) for pair in problem.headers(kind("x")) for value in pair)
+
+
+CODES: list[tuple[str, bytes, str]] = [
+    ("OpenAI", b'{"error":{"message":"m","type":"invalid_request_error","code":"invalid_api_key"}}', "invalid_api_key"),
+    ("Anthropic", b'{"type":"error","error":{"type":"overloaded_error","message":"m"}}', "overloaded_error"),
+    ("Google", b'{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"m"}}', "RESOURCE_EXHAUSTED"),
+    ("a sentence", b'{"error":{"code":"the question was why","type":"why is that so?"}}', ""),
+    ("a long word", b'{"error":{"code":"' + b"x" * 65 + b'"}}', ""),
+    ("no object", b'{"error":"invalid_api_key"}', ""),
+    ("no error", b'{"code":"x"}', ""),
+    ("no JSON", b"\xff", ""),
+    ("nothing", b"", ""),
+]
+
+
+@pytest.mark.parametrize(("_", "body", "code"), CODES, ids=[row[0] for row in CODES])
+def test_the_code_of_an_upstreams_error_is_a_name_or_nothing(_: str, body: bytes, code: str) -> None:
+    assert problem.code_of(body) == code
+
+
+def test_an_error_in_a_stream_that_has_begun_is_the_upstreams() -> None:
+    late = problem.rejected_late(429, b'{"error":{"message":"Slow down.","code":"rate_limited"}}')
+    fields = json.loads(problem.envelope(late))["error"]
+    assert (fields["message"], fields["code"]) == ("Slow down. (The upstream's status: 429.)", "rate_limited")
+    assert fields["upstream_status"] == late.answered == 429

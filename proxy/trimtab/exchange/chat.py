@@ -15,6 +15,7 @@ import msgspec
 from trimtab.context.read.history import Reading
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
 from trimtab.exchange.access import credential, tenant
+from trimtab.exchange.begun import not_the_stream, waiting
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Decider, Shaping, caller_of, untouched
 from trimtab.exchange.explain import ContextPlan, explain
@@ -201,10 +202,23 @@ class ChatExchange:
             raise still_too_long(shaping, overflow)
 
     async def _send(self) -> Verdict:
-        """Fetch the summary the plan asks for, apply the plan, call the upstream. One that refuses `include_usage` is
-        called as the client would have called it, and never gets it again."""
-        if self._compaction is not None:
-            self._gathered = await self._summary(self._compaction)
+        """Fetch the summary the plan asks for, apply the plan, call the upstream. The client of a stream that waits for
+        the summary gets comments, from then on until the upstream answers."""
+        awaited = self._compaction is not None and bool(self._decided.plan.summary)
+        every_s = self._calls.keepalive_s if self._notes.stream and (awaited or self._down.started) else 0.0
+        pulse = waiting(self._down, every_s, self._incoming.request_id)
+        try:
+            if self._compaction is not None:
+                self._gathered = await self._summary(self._compaction)
+            if not self._down.started:
+                await pulse.stop()  # a stream that has not begun waits for the upstream's own status
+            return await self._call_with_usage()
+        finally:
+            await pulse.stop()
+
+    async def _call_with_usage(self) -> Verdict:
+        """Call the upstream. One that refuses `include_usage` is called as the client would have called it, and never
+        gets it again."""
         self._include_usage = self._decider.include_usage(self._upstream, self._shaping, self._caller)
         verdict = await self._call()
         if not self._include_usage or not verdict.blames(_INCLUDE_USAGE):
@@ -252,10 +266,9 @@ class ChatExchange:
             self._notes.overflow = True
             await verdict.answer.aclose()
             return verdict.overflow
-        if self._down.started and not verdict.stream:
+        if self._down.started and (not verdict.stream or verdict.encoding):
             await verdict.answer.aclose()
-            status = verdict.answer.status
-            raise UpstreamError(f"The upstream answered the shortened request with {status} instead of a stream.")
+            raise not_the_stream(verdict)
         relayed = await relay(verdict, self._down, self._notes, self._options())
         self._begun = relayed.begun
         if relayed.withheld is None and relayed.status < 400:

@@ -15,6 +15,7 @@ from trimtab.errors import (
     ConversationTooLong,
     InvalidRequest,
     Overloaded,
+    RejectedLate,
     RequestError,
     TrimtabError,
     UpgradeRefused,
@@ -136,6 +137,7 @@ class Gateway:
         """Answer with an error: as an envelope, or as an event of a stream that has begun. Any other answer that has
         begun is left without its end: the server then breaks the connection, and no client takes half for whole."""
         if downstream.started:
+            notes.status = notes.status or 200  # of a stream that began while the client waited
             if notes.stream:
                 await downstream.end(notes.speaks.event(error))
             return
@@ -164,4 +166,6 @@ def _outcome_of(error: TrimtabError) -> Outcome:
         return "refused"
     if isinstance(error, Overloaded):
         return "overloaded"
+    if isinstance(error, RejectedLate) and error.answered < 500:
+        return "upstream_rejected"
     return "client_error" if isinstance(error, RequestError) else "upstream_error"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from trimtab.exchange.incoming import Downstream
+from trimtab.exchange.incoming import Downstream, Headers
 from trimtab.wire.media import BYTE_ORDER_MARK
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -17,13 +17,14 @@ _BLANK = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 class Pulse:
     """Writes to `downstream`, and adds comments while nothing is written. `every_s`: seconds of silence, 0 for no
-    comments. Call `stop` at the end, whatever happened."""
+    comments. `head`: headers with which the first comment begins the stream, where it has not begun. `commented`: there
+    were comments before. Call `stop` at the end, whatever happened."""
 
-    def __init__(self, downstream: Downstream, every_s: float) -> None:
-        self._down, self._every_s = downstream, every_s
+    def __init__(self, downstream: Downstream, every_s: float, head: Headers = (), *, commented: bool = False) -> None:
+        self._down, self._every_s, self._head = downstream, every_s, head
         self.between = True  # all that was written ends with a whole event
         self.fresh = True  # nothing of the upstream's has been written
-        self._commented = self._writing = False
+        self._commented, self._writing = commented, False
         self._loop = asyncio.get_running_loop()
         self._wrote_at = self._loop.time()
         self._beat: asyncio.Task[None] | None = None
@@ -47,6 +48,8 @@ class Pulse:
     async def comment(self, comment: bytes) -> None:
         """Write a whole comment of ours. Only while `between`."""
         self._commented = True
+        if not self._down.started:
+            await self._down.start(200, self._head)
         await self._down.write(comment)
 
     async def stop(self) -> None:

@@ -148,9 +148,10 @@ class _Relay:
             self._read_error_code(head, self._verdict.encoding)
 
     async def _stream(self) -> None:
+        begun = self._down.started
         await self._start()
         options, encoded = self._options, bool(self._verdict.encoding)  # nothing can be added to a compressed stream
-        pulse = Pulse(self._down, 0 if encoded else options.keepalive_s)
+        pulse = Pulse(self._down, 0 if encoded else options.keepalive_s, commented=begun)
         edits = (self._owes_edits or options.include_usage) and not encoded
         try:
             if options.report is not None and options.report.edits and not encoded:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.errors import Overloaded, TrimtabError, Unauthorized
+from trimtab.errors import Overloaded, RejectedLate, TrimtabError, Unauthorized
 from trimtab.wire import sse
 from trimtab.wire.media import JSON_HEADER
 
@@ -56,12 +56,26 @@ def code_of(body: bytes) -> str:
         {"error": {"message": …, "type": "invalid_request_error", "code": "invalid_api_key"}}  ->  "invalid_api_key"
         {"type": "error", "error": {"type": "overloaded_error", "message": …}}                 ->  "overloaded_error"
     """
-    try:
-        error = msgspec.json.decode(body, type=_Envelope).error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ""
+    error = _error_in(body)
     found = (error.get(name) for name in ("code", "status", "type")) if isinstance(error, dict) else ()
     return next((code for code in found if isinstance(code, str) and _CODE.fullmatch(code)), "")
+
+
+def rejected_late(status: int, body: bytes) -> RejectedLate:
+    """The error for an upstream's error that a stream which has begun ends with. Never raises."""
+    error = _error_in(body)
+    message = error.get("message") if isinstance(error, dict) else error
+    said = message if isinstance(message, str) and message else "The upstream answered with an error."
+    late = RejectedLate(f"{said} (The upstream's status: {status}.)", detail={"upstream_status": status})
+    late.answered, late.code = status, code_of(body) or None
+    return late
+
+
+def _error_in(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body, type=_Envelope).error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _fields(error: TrimtabError, request_id: str | None) -> dict[str, Any]:
