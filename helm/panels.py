@@ -87,6 +87,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
               thresholds=_ANY_IS_BAD),
         Panel("Replicas by version", "Running replicas. Two versions at a time are normal during an upgrade.",
               ((f"count by (version) ({names.BUILD.name}{{{SCOPE}}})", "{{version}}"),), "short", "stat", 4),
+        Panel("Requests by path", "chat, responses and messages are managed; plan is the plan endpoint; passthrough is"
+              " any other path.",
+              ((rate(names.PATHS, SCOPE, "path") + " > 0", "{{path}}"),), "reqps", width=24, stack=True),
         Panel("Requests by outcome", "passed: sent as received. shaped: sent with edits."
               " unmanaged: another path, or a conversation that the server holds. refused: cannot be made to fit."
               " upstream_rejected: 4xx. upstream_error: 5xx, no response, or broken off.",

@@ -29,4 +29,4 @@ def test_a_chunk_always_says_something() -> None:
 
 
 def test_a_message_reads_as_it_is() -> None:
-    assert CHAT.as_chat(b'{"role":"user"}') == b'{"role":"user"}'
+    assert CHAT.format.as_chat(b'{"role":"user"}') == b'{"role":"user"}'

@@ -44,7 +44,7 @@ JSON = st.recursive(
 def test_any_json_has_a_view_and_can_be_read_for_a_summary(dialect: Dialect, value: object) -> None:
     raw = msgspec.json.encode(value)
     assert dialect.format.view(raw).tokens > 0
-    dialect.as_chat(raw)
+    dialect.format.as_chat(raw)
     assert dialect.usage(raw, None) is None
     assert dialect.says_nothing(raw) in (True, False)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.upstream.families import output_field, summary_role
+from trimtab.upstream.families import binds_thinking, output_field, summary_role
 from trimtab.upstream.settings import UpstreamSettings
 
 
@@ -73,3 +73,24 @@ def test_the_family_decides_where_nothing_is_configured(model: str, role: str) -
 @pytest.mark.parametrize("model", ["gemma-3", "gpt-4o"])
 def test_what_is_configured_holds_for_every_model(role: str, model: str) -> None:
     assert summary_role(upstream(role), model) == role
+
+
+@pytest.mark.parametrize(
+    ("model", "binds"),
+    [
+        ("claude-opus-5-5", True),
+        ("claude-opus-5.5", True),
+        ("anthropic/claude-sonnet-5-5-20270101", True),
+        ("claude-sonnet-6", True),
+        ("claude-fable-5-1", True),
+        ("claude-fable-5", False),
+        ("claude-opus-5", False),
+        ("claude-opus-5-20260501", False),
+        ("claude-opus-4-8", False),
+        ("claude-sonnet-4-5-20250929", False),
+        ("gpt-5", False),
+        ("", False),
+    ],
+)
+def test_the_models_that_bind_their_thinking(model: str, binds: bool) -> None:
+    assert binds_thinking(model) is binds

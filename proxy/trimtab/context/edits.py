@@ -84,12 +84,13 @@ class Plan(msgspec.Struct, frozen=True):
     breakdown: Breakdown | None = None
     prefix_break: Stage | None = None  # the stage that changed earlier messages at this request: its prefix is new
     unpin: tuple[int, ...] = ()  # messages whose field `pinned` is removed before they are sent
+    unbind: tuple[int, ...] = ()  # messages whose thinking an earlier edit made invalid: it is taken out
     announce: int | None = None  # the system message that gets the announcement
 
     @property
     def changes(self) -> bool:
         """True when the messages to be sent differ from those received."""
-        return bool(self.edits or self.gap or self.unpin) or self.announce is not None
+        return bool(self.edits or self.gap or self.unpin or self.unbind) or self.announce is not None
 
     @property
     def shaped(self) -> bool:

@@ -49,6 +49,7 @@ class Policy(msgspec.Struct, frozen=True):
     summary_tokens: int = 2_000  # the size a summary is counted at
     precompact_share: float = 0.8  # share of the budget from which the next summary is made ahead of need
     hint: Hint = "general"
+    binds_thinking: bool = False  # the upstream checks that nothing before a thinking part has changed
     strict_roles: bool = False  # the upstream's template takes one system message and alternating roles
     trigger_tokens: int | None = None  # clear above this size of the request
     trigger_tool_uses: int | None = None  # clear above this number of tool results

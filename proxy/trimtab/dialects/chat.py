@@ -31,6 +31,7 @@ class Chat:
     listed = "messages"
     format = FORMAT
     appends = True
+    binding: tuple[bytes, ...] = ()
 
     def decode(self, body: bytes, known: Spans | None = None) -> Request:
         """As `Dialect.decode`."""
@@ -66,10 +67,6 @@ class Chat:
     def event(self, error: TrimtabError) -> bytes:
         """OpenAI's envelope as one event."""
         return problem.sse_event(error)
-
-    def as_chat(self, raw: bytes | Raw) -> bytes | Raw:
-        """The message itself."""
-        return raw
 
 
 CHAT = Chat()

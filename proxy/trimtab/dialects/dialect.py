@@ -48,6 +48,11 @@ class Dialect(Protocol):
         """True where a summary may be asked for by one more message after what was sent."""
         ...
 
+    @property
+    def binding(self) -> tuple[bytes, ...]:
+        """Words of an error that says that thinking is no longer valid after what was sent."""
+        ...
+
     def decode(self, body: bytes, known: Spans | None = None) -> Request:
         """Read a body. Raises InvalidRequest for what is not JSON, Unreadable for what cannot be read as a request, and
         Unmanaged for a conversation that the server holds."""
@@ -57,7 +62,7 @@ class Dialect(Protocol):
         """The body with these messages (None: its own) and changed fields; a field that is None is removed."""
         ...
 
-    def capped(self, request: Request, tokens: int) -> dict[str, int]:
+    def capped(self, request: Request, tokens: int) -> Mapping[str, object]:
         """The fields that limit the output to `tokens`, where the request has a higher limit."""
         ...
 
@@ -80,8 +85,4 @@ class Dialect(Protocol):
 
     def event(self, error: TrimtabError) -> bytes:
         """The event that ends a stream with an error."""
-        ...
-
-    def as_chat(self, raw: bytes | Raw) -> bytes | Raw:
-        """A message in chat's form, to be read by the model that writes summaries. It is never sent in its place."""
         ...

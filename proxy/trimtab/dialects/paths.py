@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
+from trimtab.dialects.messages import MESSAGES
 from trimtab.dialects.responses import RESPONSES
 
-DIALECTS: tuple[Dialect, ...] = (CHAT, RESPONSES)
+DIALECTS: tuple[Dialect, ...] = (CHAT, RESPONSES, MESSAGES)
 
 _BY_PATH = {dialect.path: dialect for dialect in DIALECTS}
 

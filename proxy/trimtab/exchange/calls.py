@@ -6,7 +6,9 @@ where its request goes, and a key the operator configured replaces it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
 
 from trimtab.errors import TrimtabError, UnknownModel, UpstreamError
 from trimtab.exchange.incoming import Incoming
@@ -41,6 +43,11 @@ class Calls:
         self._client, self._keep_credentials = client, keep_credentials
         self._own_calls = OwnCalls(client)
         self._named = {upstream.name: upstream for upstream in upstreams}
+        self._elsewhere = {
+            (upstream.name, dialect): msgspec.structs.replace(upstream, base_url=url)
+            for upstream in upstreams
+            for dialect, url in upstream.base_urls.items()
+        }
 
     def route(self, model: str | None) -> UpstreamSettings:
         """The upstream for a model; the first for a request that names none. Raises UnknownModel."""
@@ -53,7 +60,6 @@ class Calls:
         body: bytes,
         notes: Notes,
         sent: Sent | None = None,
-        says_nothing: Callable[[bytes], bool] = lambda _: False,
     ) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes. `sent` is the body with its size in
         tokens, where that is known."""
@@ -78,6 +84,7 @@ class Calls:
     ) -> Answer:
         """Send the client's request on, with its headers. `body_changed`: the content is not the bytes it described;
         `identity`: ask for an answer without content-encoding. Raises what `Client.send` raises."""
+        upstream = self._elsewhere.get((upstream.name, notes.speaks.name), upstream)
         with notes.span.child("upstream"):
             headers = to_upstream(
                 _traced(incoming, notes),

@@ -27,7 +27,7 @@ from trimtab.exchange.policies import is_ours
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
-from trimtab.exchange.second_try import lighter, smaller
+from trimtab.exchange.second_try import lighter, smaller, unbound
 from trimtab.exchange.summary_call import Compaction, settled
 from trimtab.exchange.verdict import Verdict
 from trimtab.limits import Caller
@@ -165,6 +165,10 @@ class ChatExchange:
         self._decided = self._shaping
         self._notes.outcome = "shaped" if self._shaping.plan.shaped else "passed"
         verdict = await self._send()
+        if verdict.blames(self._dialect.binding) and (loose := unbound(self._shaping)) is not None:
+            await verdict.answer.aclose()
+            self._decider.learn_binding(self._upstream, self._shaping)
+            return await self._forward_again(loose)
         if verdict.too_many_bytes and (light := lighter(self._decided, self._memo)) is not None:
             await verdict.answer.aclose()
             return await self._forward_again(light)

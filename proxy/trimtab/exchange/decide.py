@@ -24,7 +24,7 @@ from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
 from trimtab.limits import ANYONE, Budget, Caller, Limit, Limits, lowered_max_tokens, usable, widest
 from trimtab.overflow.classify import Overflow
 from trimtab.overflow.sent import Sent
-from trimtab.upstream.families import summary_role
+from trimtab.upstream.families import binds_thinking, summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.request import Request
 
@@ -118,7 +118,8 @@ def _doubtful(shaping: Shaping) -> bool:
     planned, policy = shaping.plan, shaping.policy
     rules = policy.shaping
     windows = rules.max_messages or rules.summarize_after_messages or rules.truncate == "always"
-    if not planned.edits or policy.managed or windows:
+    # Thinking that was made after an untouched request would be bound to it, and the next one is shaped.
+    if not planned.edits or policy.managed or windows or policy.binds_thinking:
         return False
     return shaping.counted(planned.original) <= shaping.budget.usable * DOUBT
 
@@ -162,6 +163,7 @@ class Decider:
         self._readers = {d.name: Reader(self._memos[d.name], decode=d.decode) for d in DIALECTS}
         self._counts = Counts()
         self._refuses_include_usage: set[str] = set()  # names of upstreams
+        self._binds_thinking: set[tuple[str, str]] = set()  # upstream and model
 
     def memo(self, dialect: Dialect) -> Memo:
         """What was read of the messages of a dialect: the same bytes may mean something else in another."""
@@ -196,6 +198,8 @@ class Decider:
         if near(history, factor, limit.context_size // 2):
             last = self._counts.find(name, request.model, history)
             factor = factor_of(last, factor)
+        if binds_thinking(request.model) or (name, request.model) in self._binds_thinking:
+            policy = msgspec.structs.replace(policy, binds_thinking=True)
         management = request.context_management
         if management is not None and is_ours(management):
             policy = managed(policy, management)
@@ -216,6 +220,10 @@ class Decider:
     def never_include_usage(self, upstream: UpstreamSettings) -> None:
         """The upstream refused a stream for its `include_usage`, and took it without: it is never set again."""
         self._refuses_include_usage.add(upstream.name)
+
+    def learn_binding(self, upstream: UpstreamSettings, shaping: Shaping) -> None:
+        """The upstream refused a thinking part because something before it had changed."""
+        self._binds_thinking.add((upstream.name, shaping.request.model))
 
     def observe(
         self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None, caller: Caller = ANYONE

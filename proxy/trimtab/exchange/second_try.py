@@ -1,4 +1,5 @@
-"""The one second try after an upstream refused a request for its size: a different request, or none.
+"""The one second try after an upstream refused a request for its size or for its thinking: a different request, or
+none.
 
 After an overflow fewer tokens are sent (`smaller`). After a 413 for bytes the same conversation goes without the
 oldest of the images, sounds and files it carries (`lighter`): tokens do not help there, an image costs some hundred
@@ -155,3 +156,19 @@ def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
         if freed > 0:
             tokens = memo.view(light).tokens
             yield Edit("lightened", i, view.tokens, min(tokens, view.tokens), "carried too many bytes"), freed
+
+
+def unbound(shaping: Shaping) -> Shaping | None:
+    """The same decision without any thinking that was made after an edited message; None where there is none, so that
+    the upstream's complaint is about what the client did itself."""
+    plan, views = shaping.plan, shaping.history.views
+    changed = [edit.index for edit in plan.edits] + ([plan.gap.index] if plan.gap is not None else [])
+    if not changed:
+        return None
+    gone = {edit.index for edit in plan.edits if edit.stage in ("dropped", "summarized")} | set(plan.unbind)
+    bound = [i for i in range(min(changed), len(views)) if views[i].bound_tokens and i not in gone]
+    if not bound:
+        return None
+    sent = plan.sent - sum(views[i].bound_tokens for i in bound)
+    loose = msgspec.structs.replace(plan, unbind=tuple(sorted([*plan.unbind, *bound])), sent=sent)
+    return msgspec.structs.replace(shaping, plan=loose)

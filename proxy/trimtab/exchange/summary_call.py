@@ -7,13 +7,14 @@ No request fails for a missing summary: the note stands in the gap then, or the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from trimtab.context.apply.apply import apply
 from trimtab.context.apply.cut import head_and_tail
+from trimtab.context.apply.format import AsChat
 from trimtab.context.edits import Segment
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.plan.wanted import SummaryWanted, chain
@@ -51,9 +52,7 @@ class Compaction:
         if not shaping.plan.summary:
             return NO_SUMMARY
         wanted = self._wanted(shaping, shaping.plan.summary)
-        outcome = await self._summarizer.fetch(
-            wanted, shaping.request.messages, self._writer(shaping, credential, tenant)
-        )
+        outcome = await self._summarizer.fetch(wanted, _readable(shaping), self._writer(shaping, credential, tenant))
         return Gathered(
             text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
             result=outcome.result,
@@ -85,7 +84,7 @@ class Compaction:
         writer = self._writer(shaping, credential, tenant)
         if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.appends:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
-        return await self._summarizer.prepare(wanted, shaping.request.messages, writer)
+        return await self._summarizer.prepare(wanted, _readable(shaping), writer)
 
     async def stored(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> bool:
         """Whether the summary the plan wants has been made. Calls no model."""
@@ -96,17 +95,17 @@ class Compaction:
 
     def _wanted(self, shaping: Shaping, segments: tuple[Segment, ...]) -> SummaryWanted:
         spans = tuple((segment.start, segment.stop) for segment in segments)
-        digests = chain(shaping.request.messages, spans)
+        digests = chain(shaping.request.messages, spans, shaping.dialect.format.canonical)
         return SummaryWanted(spans, digests, shaping.policy.summary_tokens, shaping.policy.hint)
 
     def _writer(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Writer:
         """The model that writes: the request's own or the one configured. The request's own reads what the request
         may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
         if self._settings.model == "same":
-            most, as_chat = int(shaping.budget.usable / shaping.factor), shaping.dialect.as_chat
-            return Writer(shaping.request.model, credential, most, as_chat=as_chat, tenant=tenant)
-        same_server, as_chat = self._same_server(self._settings.model, shaping.request.model), shaping.dialect.as_chat
-        return Writer(self._settings.model, credential, sends_credential=same_server, as_chat=as_chat, tenant=tenant)
+            most = int(shaping.budget.usable / shaping.factor)
+            return Writer(shaping.request.model, credential, most, tenant=tenant)
+        same_server = self._same_server(self._settings.model, shaping.request.model)
+        return Writer(self._settings.model, credential, sends_credential=same_server, tenant=tenant)
 
 
 # Of the body beside the messages: what a provider's cache key covers or its routing goes by.
@@ -125,6 +124,11 @@ def _sent_prefix(shaping: Shaping, summary: str | None, role: Role) -> SentPrefi
     return SentPrefix(
         tuple(bytes(message) for message in sent), {name: fields[name] for name in _CACHED_FIELDS if name in fields}
     )
+
+
+def _readable(shaping: Shaping) -> Sequence[bytes | msgspec.Raw]:
+    """The messages as the summary model reads them."""
+    return AsChat(shaping.request.messages, shaping.dialect.format)
 
 
 def _summarized(shaping: Shaping, outcome: SummaryOutcome) -> int:

@@ -6,7 +6,7 @@ S_k is the summary of the first k segments; S_0 is empty. `newest` finds the lon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Raw
@@ -30,7 +30,6 @@ class Writer(msgspec.Struct, frozen=True):
     read_tokens: int = 0  # the most the model takes in one call, in estimated tokens; 0: only the setting bounds it
     prefix: SentPrefix | None = None  # the request that was sent, where the instruction may be appended to it
     sends_credential: bool = True  # False for a model on another server than the request's
-    as_chat: Callable[[bytes | Raw], bytes | Raw] = lambda raw: raw  # how a message of the request reads as chat
     tenant: bytes | None = None  # what identifies the client; empty: the anonymous tenant; None: the credential does
 
     @property
@@ -80,7 +79,7 @@ class Chain:
     def segment(self, index: int) -> list[Entry]:
         """The messages of one segment as text, from 0."""
         start, stop = self.wanted.spans[index]
-        return entries([*map(self.writer.as_chat, self._messages[start:stop])])
+        return entries(self._messages[start:stop])
 
     async def newest(self, store: Store, keep_s: float, above: int = 0) -> Summary | None:
         """The longest stored summary of more than `above` segments, kept for another `keep_s` seconds. A value that

@@ -55,6 +55,7 @@ class Metric(Struct, frozen=True):
         return kind(self.name, self.help, self.labels, registry=registry)
 
 
+PATHS = Metric("trimtab_paths_total", "Requests by path: a dialect, the plan endpoint, any other.", ("path",))
 REQUESTS = Metric("trimtab_requests_total", "Requests by outcome.", ("model", "outcome"))
 TOKENS = Metric(
     "trimtab_tokens_total",

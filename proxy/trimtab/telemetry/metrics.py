@@ -19,10 +19,12 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from trimtab.telemetry import catalogue as names
 from trimtab.telemetry.catalogue import Metric
 from trimtab.telemetry.record import (
+    GENERATING,
     PARTS,
     STAGES,
     Exchange,
     Outcome,
+    PathKind,
     RunOutcome,
     SummaryResult,
     SummaryRun,
@@ -96,6 +98,7 @@ class Metrics:
     def _bind(self) -> None:
         of = self._series
         self._requests = of[names.REQUESTS.name]
+        self._paths = of[names.PATHS.name]
         self._tokens = of[names.TOKENS.name]
         self._edits = of[names.EDITS.name]
         self._fill = of[names.WINDOW_FILL.name]
@@ -119,6 +122,8 @@ class Metrics:
             _ = self._series[names.SUMMARIZER_CALLS.name][(outcome,)]
         for result in ("saved", "refused"):
             _ = self._series[names.SMALLER_TRIES.name][(result,)]
+        for path in get_args(PathKind):
+            _ = self._paths[(path,)]
         for part in PARTS:
             _ = self._series[names.FAIL_OPEN.name][(part,)]
         for stage in STAGES:
@@ -151,6 +156,7 @@ class Metrics:
         if model not in self._known_models:
             self._start_model(model)
         self._requests[model, exchange.outcome].inc()
+        self._paths[(exchange.path,)].inc()
         self._observe_plan(exchange, model)
         self._observe_time(exchange)
         if exchange.calls:
@@ -191,7 +197,7 @@ class Metrics:
             self.upstream_call(call)
         if exchange.overflow:
             self._series[names.OVERFLOW.name][(upstream,)].inc()
-        if exchange.path != "chat":
+        if exchange.path not in GENERATING:
             return
         error = exchange.outcome if exchange.outcome in _ERRORS else ""
         self._duration["chat", upstream, model, error].observe(exchange.timing.duration)
@@ -201,7 +207,7 @@ class Metrics:
     def _observe_usage(self, exchange: Exchange, model: str) -> None:
         usage = exchange.usage
         assert usage is not None
-        if exchange.path == "chat":
+        if exchange.path in GENERATING:
             self._usage["chat", exchange.upstream, model, "input"].observe(usage.prompt)
             self._usage["chat", exchange.upstream, model, "output"].observe(usage.completion)
         if usage.cached is not None:

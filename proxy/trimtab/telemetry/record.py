@@ -30,6 +30,8 @@ Outcome = Literal[
 Stage = Literal["truncated", "cleared", "summarized", "dropped", "squeezed"]
 SummaryResult = Literal["none", "hit", "miss", "fallback", "background"]
 PathKind = Literal["chat", "responses", "messages", "plan", "passthrough"]
+# Paths of requests that a model answers; `chat` is what OpenTelemetry calls the operation of all three.
+GENERATING: frozenset[PathKind] = frozenset(("chat", "responses", "messages"))
 RunOutcome = Literal["made", "rejected", "failed"]
 CallEnd = Literal["answered", "broken_off", "cancelled"]
 

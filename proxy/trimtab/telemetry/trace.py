@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from trimtab.errors import ConfigError
-from trimtab.telemetry.record import Exchange
+from trimtab.telemetry.record import GENERATING, Exchange
 from trimtab.telemetry.settings import TelemetrySettings
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class _OpenSpan:
 
 
 def _operation(exchange: Exchange) -> str:
-    return "chat" if exchange.path == "chat" else exchange.path
+    return "chat" if exchange.path in GENERATING else exchange.path
 
 
 def attributes(exchange: Exchange) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What is particular to a model family: two tables, by the model's name.
+"""What is particular to a model family: three tables, by the model's name.
 
-An upstream hides most differences between models. These two it passes on as errors, so a request that this proxy writes
+An upstream hides most differences between models. These it passes on as errors, so a request that this proxy writes
 itself, or adds a message to, has to respect them.
 """
 
@@ -35,6 +35,20 @@ def output_field(model: str) -> str:
     """The field that limits the output of a call of our own: `max_tokens`, which every server knows, except for models
     that refuse it. A client's own request keeps the field it came with."""
     return "max_completion_tokens" if _REFUSES_MAX_TOKENS.search(model) else "max_tokens"
+
+
+# Anthropic's release notes of Fable 5.1, Opus 5.5 and Sonnet 5.5: thinking is bound to all that came before it.
+_CLAUDE = re.compile(r"claude-(fable|opus|sonnet|haiku)-(\d{1,2})(?:[.-](\d{1,2}))?(?!\d)", re.IGNORECASE)
+_FIRST_TO_BIND = {"fable": (5, 1), "opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5)}
+
+
+@lru_cache(maxsize=1024)
+def binds_thinking(model: str) -> bool:
+    """True for models whose thinking is valid only after the very messages it was made after."""
+    found = _CLAUDE.search(model)
+    if found is None:
+        return False
+    return (int(found[2]), int(found[3] or 0)) >= _FIRST_TO_BIND[found[1].lower()]
 
 
 @lru_cache(maxsize=1024)

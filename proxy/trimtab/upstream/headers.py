@@ -164,4 +164,5 @@ def _configured(upstream: UpstreamSettings) -> Pairs:
     extra = [(name.lower().encode(), value.encode()) for name, value in upstream.headers.items()]
     if upstream.api_key is None or "authorization" in {name.lower() for name in upstream.headers}:
         return extra
-    return [*extra, (b"authorization", b"Bearer " + upstream.api_key.encode())]
+    key = upstream.api_key.encode()
+    return [*extra, (b"x-api-key", key) if upstream.auth == "x-api-key" else (b"authorization", b"Bearer " + key)]

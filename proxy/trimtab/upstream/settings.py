@@ -28,7 +28,9 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     `http://localhost:11434/v1`; the part of the client's path after `/v1` is appended to it. `connect_timeout_s` and
     `read_timeout_s` are seconds; the latter is the longest silence, not the longest answer: 600 is the OpenAI SDK's own
     default. `retries` are tries after the first, before the first byte of an answer only. `proxy` is an HTTP proxy that
-    calls go through, such as `http://proxy.example:3128`; variables like HTTPS_PROXY are never read.
+    calls go through, such as `http://proxy.example:3128`; variables like HTTPS_PROXY are never read. `auth` is the
+    header in which `api_key` is sent. `base_urls` are for a server that has its dialects in different places, such as
+    `messages = "https://api.deepseek.com/anthropic/v1"`; the others are at `base_url`.
 
     Raises ValueError with what to write instead, a line for each problem; msgspec turns it into a ValidationError that
     names the place.
@@ -38,6 +40,7 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     base_url: str
     models: tuple[str, ...] = ("*",)
     api_key: str | None = None
+    auth: Literal["bearer", "x-api-key"] = "bearer"
     summary_role: Literal["auto", "system", "user"] = "auto"
     headers: dict[str, str] = {}
     connect_timeout_s: PositiveSeconds = 10.0
@@ -46,6 +49,7 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     verify_tls: bool = True
     ca_file: str | None = None
     proxy: str | None = None
+    base_urls: dict[Literal["chat", "responses", "messages"], str] = {}
 
     def __post_init__(self) -> None:
         if problems := list(_problems(self)):
@@ -72,7 +76,8 @@ def _problems(given: UpstreamSettings) -> Iterator[str]:
         yield "name is empty: give the upstream a name, which error messages and metrics will show"
     if not given.models:
         yield "models is empty, so this upstream would never get a request: name its models, or remove the line"
-    yield from _url_problems(given.base_url)
+    for url in (given.base_url, *given.base_urls.values()):
+        yield from _url_problems(url)
     if given.api_key is not None and not _VALUE.fullmatch(given.api_key):
         yield "api_key is empty, or contains a space or a line break: leave it out to send the client's own key"
     for name, value in given.headers.items():

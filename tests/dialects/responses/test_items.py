@@ -216,6 +216,6 @@ def test_a_request_that_fits_keeps_its_bytes() -> None:
 
 
 def test_for_a_summary_an_item_reads_like_a_message() -> None:
-    read = [msgspec.json.decode(RESPONSES.as_chat(raw)) for raw in (*cycle(1, "found"), message("hi"), b'"hi"')]
+    read = [msgspec.json.decode(RESPONSES.format.as_chat(raw)) for raw in (*cycle(1, "found"), message("hi"), b'"hi"')]
     assert [found["role"] for found in read] == ["assistant", "assistant", "tool", "user", "user"]
     assert read[2]["tool_call_id"] == read[1]["tool_calls"][0]["id"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from trimtab.context.apply.format import CHAT, Format
+from trimtab.context.apply.format import CHAT, AsChat, Format
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.extract.render import render
 from trimtab.context.texts import NOTE, SUMMARY_PREFIX
@@ -24,10 +24,10 @@ def apply(
     """The messages to send. `summary` is the text for the gap; without one the note stands there. Neither holds a
     date, a count or an id, so the same history gives the same bytes."""
     edits = {edit.index: edit for edit in plan.edits}
-    unpinned = frozenset(plan.unpin)
+    unpinned, unbound = frozenset(plan.unpin), frozenset(plan.unbind)
     sent: list[bytes | Raw] = []
     gap = plan.gap
-    text = "" if gap is None else _gap_text(summary, render(messages, gap.extract))
+    text = "" if gap is None else _gap_text(summary, render(AsChat(messages, format), gap.extract))
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
             sent += _gap_message(gap, text, bool(summary), summary_role, format)
@@ -36,6 +36,7 @@ def apply(
             continue
         data = raw if edit is None else format.rewrite(raw, edit.stage, edit.amount)
         data = format.unpin(data) if i in unpinned else data
+        data = format.unbind(data) if i in unbound else data
         data = format.announce(data) if plan.announce == i else data
         if gap is not None and gap.into == i:
             data = format.join_text(data, text, before=i >= gap.index)

@@ -6,8 +6,8 @@ completions; the others are in `trimtab.dialects`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, overload
 
 import msgspec
 from msgspec import Raw
@@ -31,6 +31,31 @@ class Format(msgspec.Struct, frozen=True):
     join_text: _Join  # a user message with a text before or after its own
     announce: Callable[[bytes | Raw], bytes]  # a system message with the announcement
     unpin: Callable[[bytes | Raw], bytes]  # without the field `pinned`
+    unbind: Callable[[bytes | Raw], bytes | Raw]  # without what is bound to the messages before (`View.bound_tokens`)
+    canonical: Callable[[bytes | Raw], bytes | Raw]  # what it means: the digest is of this
+    as_chat: Callable[[bytes | Raw], bytes | Raw]  # in chat's form, to be read for a summary or an extract; never sent
 
 
-CHAT = Format(view, digest, rewrite, message, join_text, announce, unpin)
+class AsChat(Sequence[bytes | Raw]):
+    """Messages of a format in chat's form, each when it is read."""
+
+    def __init__(self, raws: Sequence[bytes | Raw], format: Format) -> None:
+        self._raws, self._as_chat = raws, format.as_chat
+
+    def __len__(self) -> int:
+        return len(self._raws)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes | Raw: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes | Raw]: ...
+    def __getitem__(self, at: int | slice) -> bytes | Raw | list[bytes | Raw]:
+        return [*map(self._as_chat, self._raws[at])] if isinstance(at, slice) else self._as_chat(self._raws[at])
+
+
+def itself(raw: bytes | Raw) -> bytes | Raw:
+    """The message as it is."""
+    return raw
+
+
+CHAT = Format(view, digest, rewrite, message, join_text, announce, unpin, itself, itself, itself)

@@ -95,11 +95,16 @@ def truncated(content: Any, chars: int) -> Any:
 
 def _clear(fields: Fields, tokens: int) -> None:
     """The placeholder; or the one above an extract of at most `tokens` tokens, where there is something to extract."""
-    text = content_text(msgspec.json.decode(fields.get("content", b"null"))) if tokens else ""
+    fields["content"] = cleared(msgspec.json.decode(fields.get("content", b"null")), tokens)
+
+
+def cleared(content: Any, tokens: int) -> Any:
+    """What stands in place of the content of a result."""
+    text = content_text(content) if tokens else ""
     if text.startswith(CLEARED_TO_EXTRACT):
-        return
+        return content
     extract = "" if text == PLACEHOLDER else of_result(text, tokens)
-    fields["content"] = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
+    return f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
 
 
 def _squeeze(fields: Fields, chars: int) -> None:

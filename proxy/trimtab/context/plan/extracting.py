@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
+from trimtab.context.apply.format import AsChat
 from trimtab.context.edits import Gap
 from trimtab.context.extract.choose import choose
 from trimtab.context.plan.alternation import gap
 from trimtab.context.plan.state import State
+from trimtab.context.read.structure import Structure
 
 
 def fill_gap(state: State) -> Gap | None:
@@ -23,7 +25,7 @@ def fill_gap(state: State) -> Gap | None:
     state.close_extract()
     if not found.note:
         return found
-    excerpts, tokens = choose(state.structure, *_then(state), most, state.memo)
+    excerpts, tokens = choose(_read(state), *_then(state), most, state.memo)
     state.reserve_extract(tokens)
     return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=excerpts)
 
@@ -35,3 +37,8 @@ def _then(state: State) -> tuple[list[int], list[int]]:
     walked = range(compaction.moved_at)
     results = set(state.clearing.results)
     return [i for i in walked if gone[i]], [i for i in walked if not gone[i] and i not in results]
+
+
+def _read(state: State) -> Structure:
+    """The structure with messages that can be read as chat."""
+    return msgspec.structs.replace(state.structure, raws=AsChat(state.structure.raws, state.format))

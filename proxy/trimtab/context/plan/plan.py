@@ -60,6 +60,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format:
         breakdown=_breakdown(state, conversation.extras),
         prefix_break=state.prefix_break,
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
+        unbind=tuple(i for i in state.unbound if not state.gone[i]),
         announce=announce_at,
     )
     ahead = segments_ahead(state)
@@ -94,6 +95,8 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
             for stage in STAGES:
                 if state.needs_shaping:
                     stage(state)
+        if policy.binds_thinking and state.first_change is not None:
+            state.unbind()
     return state
 
 

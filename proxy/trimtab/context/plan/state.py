@@ -89,6 +89,8 @@ class State:
         self.sent = [view.tokens for view in structure.views]  # by message: its size as it would be sent
         self.edits: dict[int, Edit] = {}  # by message
         self.prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
+        self.first_change: int | None = None  # the first message changed at this boundary
+        self.unbound: dict[int, None] = {}  # messages whose thinking is taken out, in order
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
         self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
         self.removed_tokens = 0  # of all removed messages, before any edit
@@ -105,7 +107,7 @@ class State:
 
     def advance(self, end: int) -> None:
         """Take in the messages up to `end`."""
-        self.prefix_break = None
+        self.prefix_break = self.first_change = None
         views = self.structure.views
         for i in range(self.end, end):
             self.end = i + 1
@@ -241,6 +243,7 @@ class State:
         self.sent[i] = tokens
         self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
         self.prefix_break = self.prefix_break or stage
+        self._changed(i)
 
     def remeasure(self, i: int, tokens: int) -> None:
         """Count the edit on message i at its true size."""
@@ -276,6 +279,8 @@ class State:
         most = min(share, _MOST_EXTRACT, self.removed_tokens // _EXTRACT_PART)
         if most >= max(_LEAST_EXTRACT, compaction.extract_tokens):
             self.reserve_extract(most)
+        if compaction.extract_tokens:
+            self.gap_changed()
 
     def reserve_extract(self, tokens: int) -> None:
         """Count the extract at that many tokens."""
@@ -287,11 +292,30 @@ class State:
         if tokens > self.compaction.gap_tokens:
             self.size += tokens - self.compaction.gap_tokens
             self.compaction.gap_tokens = tokens
+            self.gap_changed()
+
+    def gap_changed(self) -> None:
+        """Note that another text stands in the gap."""
+        self._changed(self.structure.task[-1] + 1 if self.task else 0)
+
+    def _changed(self, i: int) -> None:
+        self.first_change = i if self.first_change is None else min(i, self.first_change)
+
+    def unbind(self) -> None:
+        """Take the thinking out of every message from the first change on, for good. What comes after this boundary is
+        made after what is sent now, and stays valid as long as nothing before it changes again."""
+        for i in range(self.first_change or 0, self.end):
+            bound = self.structure.views[i].bound_tokens
+            if bound and i not in self.unbound and not self.gone[i]:
+                self.unbound[i] = None
+                self.sent[i] -= bound
+                self.size -= bound
 
     def close_gap(self) -> None:
         """Give up the note or the summary, and the extract."""
         self.size -= self.compaction.gap_tokens
         self.compaction.gap_tokens = self.compaction.covered = 0
+        self.gap_changed()
         self.close_extract()
 
     def close_extract(self) -> None:
@@ -305,4 +329,4 @@ class State:
         if tokens is None:
             tokens = self.memo.view(self.format.rewrite(self.structure.raws[i], stage, amount)).tokens
             self.memo.put(key, tokens)
-        return tokens
+        return tokens - self.structure.views[i].bound_tokens if i in self.unbound else tokens

@@ -81,6 +81,7 @@ def _pass(state: State, segment: Segment, pins: set[int], cost: int) -> None:
     release_question(state, pins, "summarized")
     state.open_gap(cost)
     state.compaction.covered = state.compaction.passed
+    state.gap_changed()
 
 
 # A usual budget: a context window that is a power of two, less an eighth for the answer.

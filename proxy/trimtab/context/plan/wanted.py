@@ -8,11 +8,12 @@ every byte of every message from the first segment on, so an edited history asks
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Raw
 
+from trimtab.context.apply.format import itself
 from trimtab.context.policy import Hint
 
 
@@ -25,15 +26,19 @@ class SummaryWanted(msgspec.Struct, frozen=True):
     hint: Hint = "general"  # which prompt it is written with
 
 
-def chain(messages: Sequence[bytes | Raw], spans: Sequence[tuple[int, int]]) -> tuple[bytes, ...]:
+def chain(
+    messages: Sequence[bytes | Raw],
+    spans: Sequence[tuple[int, int]],
+    canonical: Callable[[bytes | Raw], bytes | Raw] = itself,
+) -> tuple[bytes, ...]:
     """A digest for each span. It covers the digest before it and the messages of the span in order, each with its
-    length before it."""
+    length before it. `canonical` is the format's."""
     digests: list[bytes] = []
     link = b""
     for start, stop in spans:
         digest = hashlib.sha256(link)
         for message in messages[start:stop]:
-            raw = memoryview(message)
+            raw = memoryview(canonical(message))
             digest.update(len(raw).to_bytes(8, "big"))
             digest.update(raw)
         link = digest.digest()

@@ -51,6 +51,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
     pinned: bool = False  # the client marked it with `"pinned": true`
     has_mark: bool = False  # it has a field `pinned`, true or false, which must not go upstream
+    bound_tokens: int = 0  # of parts that are valid only after the very messages they were made after
     follows: bool = False  # it goes on with what the message before it began: see `structure.homes`
     cleared_tokens: int = 0  # of the whole message, with the placeholder as its content
     digest: bytes = b""  # its cache key

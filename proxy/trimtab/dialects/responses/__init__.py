@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from trimtab.dialects.dialect import Name
 from trimtab.dialects.responses.body import decode, render
-from trimtab.dialects.responses.items import FORMAT, as_chat
+from trimtab.dialects.responses.items import FORMAT
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.messages import Spans
@@ -41,6 +41,7 @@ class Responses:
     listed = "input"
     format = FORMAT
     appends = False
+    binding: tuple[bytes, ...] = ()
 
     def decode(self, body: bytes, known: Spans | None = None) -> Request:
         """As `Dialect.decode`."""
@@ -86,10 +87,6 @@ class Responses:
         envelope = msgspec.json.decode(problem.envelope(error), type=dict[str, Raw])
         data = msgspec.json.encode({"type": "error", **envelope, "sequence_number": 0})
         return b"event: error\ndata: %b\n\n" % data
-
-    def as_chat(self, raw: bytes | Raw) -> bytes:
-        """As `Dialect.as_chat`."""
-        return as_chat(raw)
 
 
 RESPONSES = Responses()

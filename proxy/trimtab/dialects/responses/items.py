@@ -15,13 +15,13 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.cut import head_and_tail
-from trimtab.context.apply.format import Format
-from trimtab.context.apply.rewrite import lightened, squeeze_value, squeezed, truncated
+from trimtab.context.apply.format import Format, itself
+from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squeezed, truncated
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
 from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, digest
-from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, TRUNCATED
+from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, TRUNCATED
 
 Fields = dict[str, Any]
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -164,7 +164,7 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     fields: Fields = dict(_fields(raw))
     where = "output" if "output" in fields else "content"
     if stage == "cleared":
-        fields[where] = PLACEHOLDER
+        fields[where] = cleared(msgspec.json.decode(fields[where]), amount)
     elif stage == "lightened":
         fields[where] = lightened(fields[where], "input_text")
     elif stage == "truncated":
@@ -223,9 +223,6 @@ def unpin(raw: bytes | Raw) -> bytes:
     return msgspec.json.encode(fields)
 
 
-FORMAT = Format(view, digest, rewrite, message, join_text, announce, unpin)
-
-
 # -- for summaries -----------------------------------------------------------------------------------------------
 
 
@@ -248,3 +245,6 @@ def as_chat(raw: bytes | Raw) -> bytes:
         made = {"name": fields.get("name") or kind, "arguments": fields.get("arguments", fields.get("input", ""))}
         found = {"role": "assistant", "tool_calls": [{"id": fields.get("call_id"), "function": made}]}
     return msgspec.json.encode(found)
+
+
+FORMAT = Format(view, digest, rewrite, message, join_text, announce, unpin, itself, itself, as_chat)
