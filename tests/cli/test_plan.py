@@ -8,12 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.commands import run
+from tests.dialects import items, turns
 from tests.support.chat import post
 from tests.support.served import serving
 from trimtab.cli.plan import read_request
+from trimtab.dialects.chat import CHAT
 
 LONG = "a line of a log that goes on and on\n" * 400
 
@@ -65,11 +68,28 @@ def test_a_file_is_read_as_standard_input_is(tmp_path: Path) -> None:
     assert planned(str(tmp_path / "body.json"), *OPTIONS) == planned("-", *OPTIONS, stdin=FORMS["a request"])
 
 
+def agent_run(path: str) -> bytes:
+    """A long run in the format of a path."""
+    if path == "responses":
+        listed = [items.message("Read."), *(raw for n in range(12) for raw in items.cycle(n, LONG))]
+        return msgspec.json.encode({"model": "gpt-5", "input": [msgspec.Raw(raw) for raw in listed]})
+    listed = [turns.user("Read."), *(raw for n in range(12) for raw in turns.cycle(n, LONG))]
+    body = {"model": "claude-opus-4-8", "max_tokens": 500, "messages": [msgspec.Raw(raw) for raw in listed]}
+    return msgspec.json.encode(body)
+
+
+@pytest.mark.parametrize("path", ["responses", "messages"])
+def test_the_other_formats_are_read_too(path: str) -> None:
+    answer = planned("-", *OPTIONS, "--max-tokens", "1000", stdin=agent_run(path))
+    assert answer["fits"]
+    assert {edit["stage"] for edit in answer["edits"]} == {"cleared"}
+
+
 @pytest.mark.parametrize(
     ("data", "printed"),
     [
         (b"not json", "not valid JSON"),
-        (b'{"input": "hello"}', "FILE must hold a request"),
+        (b'{"prompt": "hello"}', "FILE must hold a request"),
         (b"\x1f\x8bbroken", "Cannot unzip FILE"),
         (b"", "not valid JSON"),
     ],
@@ -83,10 +103,10 @@ def test_what_is_no_conversation_is_refused_with_a_reason(data: bytes, printed: 
 def test_options_beat_what_the_request_says() -> None:
     answer = planned("-", "--model", "gpt-4", stdin=FORMS["a request"])
     assert (answer["model"], answer["context_size"], answer["limit_source"]) == ("gpt-4", 8192, "bundled")
-    body = read_request(FORMS["a request"], max_tokens=5)
+    body = read_request(FORMS["a request"], CHAT, max_tokens=5)
     assert body.max_tokens == 5
     completion = b'{"messages": [], "max_completion_tokens": 900}'
-    assert read_request(completion, max_tokens=5).max_tokens == 5
+    assert read_request(completion, CHAT, max_tokens=5).max_tokens == 5
 
 
 def test_the_window_given_is_named_as_the_source() -> None:

@@ -81,6 +81,16 @@ async def test_what_the_server_holds_passes_and_says_so() -> None:
     assert 'outcome="unmanaged"' in metrics
 
 
+@BOTH
+async def test_the_plan_endpoint_reads_every_format(path: str) -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, body(path, 40, 2_000), "/v1/context/plan")
+    assert answer.status == 200
+    assert answer.json()["fits"]
+    assert "cleared" in {edit["stage"] for edit in answer.json()["edits"]}
+    assert upstream.requests == []
+
+
 async def test_counting_tokens_is_not_managed() -> None:
     sent = msgspec.json.encode(body(MESSAGES, 40, 2_000))
     async with ScriptedUpstream(json_reply({"input_tokens": 9})) as upstream, running(upstream.base_url) as proxy:

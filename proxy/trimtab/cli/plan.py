@@ -19,6 +19,7 @@ import click
 from trimtab.cli.config import config_options, settings_of
 
 if TYPE_CHECKING:
+    from trimtab.dialects.dialect import Dialect
     from trimtab.exchange.decide import Shaping
     from trimtab.limits import Limits
     from trimtab.settings import Settings
@@ -51,8 +52,8 @@ def plan(  # noqa: PLR0913  the options of a command
 ) -> None:
     """Show what would be sent of a conversation, without sending it.
 
-    FILE is a request body ({"model", "messages", ...}), a transcript ({"messages", "tools"}) or a list of messages, as
-    JSON, gzipped or not; `-` reads standard input. No upstream is called.
+    FILE is a request body of chat completions, responses or messages, a transcript ({"messages", "tools"}) or a list of
+    messages, as JSON, gzipped or not; `-` reads standard input. No upstream is called.
 
     \b
       trimtab plan request.json
@@ -64,11 +65,14 @@ def plan(  # noqa: PLR0913  the options of a command
     """
     import msgspec
 
+    from trimtab.dialects.paths import recognized
     from trimtab.exchange.explain import explain
 
     settings = settings_of(config, upstream, need_upstream=False)
-    request = read_request(_bytes(file), model=model, max_tokens=max_tokens)
-    shaping = decide_offline(request, settings, profile, context_size)
+    text = unzipped(_bytes(file))
+    dialect = recognized(text)
+    request = read_request(text, dialect, model=model, max_tokens=max_tokens)
+    shaping = decide_offline(request, settings, profile, context_size, dialect)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explain(shaping, cached=False)), indent=2))
         return
@@ -77,23 +81,29 @@ def plan(  # noqa: PLR0913  the options of a command
     show(shaping, rows)
 
 
-def read_request(data: bytes, *, model: str | None = None, max_tokens: int | None = None) -> Request:
-    """The request in `data`: a body, a transcript or a list of messages; `model` and `max_tokens` replace its own.
-    Raises InvalidRequest, or UsageError for other JSON."""
-    import msgspec
-    from msgspec import Raw
-
-    from trimtab.wire.chat import decode
+def unzipped(data: bytes) -> bytes:
+    """The JSON in `data`, which may be gzipped; a list of messages as the body that it stands for. Raises
+    UsageError."""
     from trimtab.wire.media import BYTE_ORDER_MARK
-    from trimtab.wire.request import Unreadable
 
     try:
         text = gzip.decompress(data) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as error:
         raise click.UsageError(f"Cannot unzip FILE: {error}.") from error
     text = text.removeprefix(BYTE_ORDER_MARK).strip()
+    return b'{"messages":' + text + b"}" if text.startswith(b"[") else text
+
+
+def read_request(text: bytes, dialect: Dialect, *, model: str | None = None, max_tokens: int | None = None) -> Request:
+    """The request in `text`, a body or a transcript; `model` and `max_tokens` replace its own. Raises InvalidRequest,
+    or UsageError for other JSON."""
+    import msgspec
+    from msgspec import Raw
+
+    from trimtab.wire.request import Unreadable
+
     try:
-        request = decode(b'{"messages":' + text + b"}" if text.startswith(b"[") else text)
+        request = dialect.decode(text)
     except Unreadable as error:
         raise click.UsageError(
             f"FILE must hold a request, a transcript or a list of messages, but is {error}."
@@ -101,13 +111,15 @@ def read_request(data: bytes, *, model: str | None = None, max_tokens: int | Non
     if model is None and max_tokens is None:
         return request
     fields = msgspec.json.decode(request.source, type=dict[str, Raw])
-    given = {"model": model, "max_tokens": max_tokens}
+    given = {"model": model, dialect.limited: max_tokens}
     if max_tokens is not None:
         fields.pop("max_completion_tokens", None)
-    return decode(msgspec.json.encode(fields | {k: v for k, v in given.items() if v is not None}))
+    return dialect.decode(msgspec.json.encode(fields | {k: v for k, v in given.items() if v is not None}))
 
 
-def decide_offline(request: Request, settings: Settings, profile: str, context_size: int | None) -> Shaping:
+def decide_offline(
+    request: Request, settings: Settings, profile: str, context_size: int | None, dialect: Dialect
+) -> Shaping:
     """What a server would decide for `request` before its upstreams have answered anything."""
     from trimtab.context.read.history import history
     from trimtab.context.read.memo import Memo
@@ -123,11 +135,11 @@ def decide_offline(request: Request, settings: Settings, profile: str, context_s
     policy, management = chosen.policy, request.context_management
     if management is not None and is_ours(management):
         policy = managed(policy, management)
-    memo, name = Memo(), to.name if to else ""
+    memo, name = Memo(view=dialect.format.view, digest=dialect.format.digest), to.name if to else ""
     conversation = history(request.messages, request.extras, memo)
     limits = _limits(settings, request.model, context_size)
     limit, factor = limits.known(name, request.model), limits.factor(name, request.model)
-    shaping = decide(request, conversation, policy, limit, factor, memo, cap=chosen.budget)
+    shaping = decide(request, conversation, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
     return shaping if context_size is None else _with_option_as_source(shaping)
 
 

@@ -31,6 +31,7 @@ class Chat:
     listed = "messages"
     format = FORMAT
     appends = True
+    limited = "max_tokens"
     binding: tuple[bytes, ...] = ()
 
     def decode(self, body: bytes, known: Spans | None = None) -> Request:

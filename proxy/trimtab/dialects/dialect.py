@@ -49,6 +49,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def limited(self) -> str:
+        """The field that limits the output, in tokens."""
+        ...
+
+    @property
     def binding(self) -> tuple[bytes, ...]:
         """Words of an error that says that thinking is no longer valid after what was sent."""
         ...

@@ -1,6 +1,11 @@
-"""Which dialect a path speaks."""
+"""Which dialect a path speaks, and which a body is written in where no path says so."""
 
 from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Raw
 
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
@@ -9,6 +14,8 @@ from trimtab.dialects.responses import RESPONSES
 
 DIALECTS: tuple[Dialect, ...] = (CHAT, RESPONSES, MESSAGES)
 
+# What only the Messages API has: blocks of calls and results, and a tool's schema. In a text the quotes are escaped.
+_ONLY_MESSAGES = re.compile(rb'"type"\s*:\s*"tool_(?:use|result)"|"input_schema"\s*:')
 _BY_PATH = {dialect.path: dialect for dialect in DIALECTS}
 
 
@@ -21,3 +28,15 @@ def spoken(endpoint: str) -> Dialect:
     """The dialect that errors are written in at a path: of the managed path that it is, or lies below; else chat's."""
     found = (dialect for dialect in DIALECTS if endpoint == dialect.path or endpoint.startswith(f"{dialect.path}/"))
     return next(found, CHAT)
+
+
+def recognized(body: bytes) -> Dialect:
+    """The dialect that a body shows: `input` in place of `messages`; or `system` beside them, and what only the
+    Messages API has. Chat's for any other, and for what cannot be read."""
+    try:
+        fields = msgspec.json.decode(body, type=dict[str, Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return CHAT
+    if "messages" not in fields:
+        return RESPONSES if "input" in fields else CHAT
+    return MESSAGES if "system" in fields or _ONLY_MESSAGES.search(body) else CHAT

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from trimtab.context.read.history import Reading
+from trimtab.dialects.paths import recognized
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
 from trimtab.exchange.access import credential, tenant
 from trimtab.exchange.begun import not_the_stream, waiting
@@ -64,7 +65,6 @@ class ChatExchange:
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
-        self._memo = self._decider.memo(self._dialect)
         self._credential, self._tenant = credential(incoming), tenant(incoming)
         self._gathered = NO_SUMMARY
         self._include_usage = False  # set on the stream by us, not by the client
@@ -95,8 +95,10 @@ class ChatExchange:
 
     async def plan(self, body: Body) -> ContextPlan:
         """What would be done with the request; no model is called. Raises TrimtabError."""
+        raw = await body.read()
+        self._dialect = recognized(raw)
         try:
-            self._decode(await body.read())
+            self._decode(raw)
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
         if not await self._decide():
@@ -169,7 +171,7 @@ class ChatExchange:
             await verdict.answer.aclose()
             self._decider.learn_binding(self._upstream, self._shaping)
             return await self._forward_again(loose)
-        if verdict.too_many_bytes and (light := lighter(self._decided, self._memo)) is not None:
+        if verdict.too_many_bytes and (light := lighter(self._decided, self._decider.memo(self._dialect))) is not None:
             await verdict.answer.aclose()
             return await self._forward_again(light)
         overflow = await self._answer(verdict)
@@ -177,7 +179,7 @@ class ChatExchange:
             return None
         believed = overflow.as_believed
         learned = self._decider.observe_overflow(self._shaping, self._upstream, believed, self._caller)
-        small = smaller(self._decided, believed, learned, self._memo)
+        small = smaller(self._decided, believed, learned, self._decider.memo(self._dialect))
         if small is None:
             raise still_too_long(self._shaping, overflow)
         if self._begun:
@@ -200,7 +202,7 @@ class ChatExchange:
         if overflow is not None:
             believed = overflow.as_believed
             learned = self._decider.observe_overflow(shaping, self._upstream, believed, self._caller)
-            next_try = smaller(shaping, believed, learned, self._memo)
+            next_try = smaller(shaping, believed, learned, self._decider.memo(self._dialect))
             if next_try is not None and overflow.message:
                 self._decider.observe_smaller(shaping, next_try, self._upstream, believed, self._caller)
             raise still_too_long(shaping, overflow)

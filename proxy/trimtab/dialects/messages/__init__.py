@@ -57,6 +57,7 @@ class MessagesDialect:
     listed = "messages"
     format = FORMAT
     appends = False
+    limited = "max_tokens"
     binding: tuple[bytes, ...] = (b"bound to a different conversation",)
 
     def decode(self, body: bytes, known: Spans | None = None) -> Request:

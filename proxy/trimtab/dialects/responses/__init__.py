@@ -41,6 +41,7 @@ class Responses:
     listed = "input"
     format = FORMAT
     appends = False
+    limited = "max_output_tokens"
     binding: tuple[bytes, ...] = ()
 
     def decode(self, body: bytes, known: Spans | None = None) -> Request:
