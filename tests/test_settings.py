@@ -62,6 +62,7 @@ WRONG = [
     ("[server]\nport = 'x'", "[server] port", "must be a whole number, not text"),
     ("[server]\nport = 70000", "[server] port", "must be 65535 or less"),
     ("[server]\nmax_body_mb = 0", "[server] max_body_mb", "must be 1 or more"),
+    ("[server]\nmetrics_host = '0.0.0.0'", "[server] metrics_host", "needs metrics_port"),
     ("[server]\ngrace_s = -1", "[server] grace_s", "must be 0 or more"),
     ("[shaping]\ntarget = 1.5", "[shaping] target", "must be 1 or less"),
     ("[shaping]\ntarget = nan", "[shaping] target", "must be"),

@@ -23,7 +23,7 @@ from trimtab.limits import LimitsSettings, ModelSettings
 from trimtab.store.settings import RedisSettings
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.telemetry import TelemetrySettings
-from trimtab.units import Count, Seconds
+from trimtab.units import Count, PositiveSeconds, Seconds
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.validation import Place, Problem, failure, problems
 
@@ -42,6 +42,9 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     grace_s: Seconds = 30.0  # how long open streams may take to finish after SIGTERM
     drain_s: Seconds = 2.0  # how long readiness fails before the server stops listening
     keepalive_s: Seconds = 15.0  # between SSE comments to a client that waits; 0 sends none
+    idle_timeout_s: PositiveSeconds = 620.0  # a kept-alive connection without a request; above a balancer's own (600)
+    metrics_host: str = ""  # address of the metrics' own listener; empty: that of `host`
+    metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None  # its port; None: metrics are on `port`
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,6 +143,8 @@ def _contradictions(settings: Settings) -> Iterator[Problem]:
     for number, name in enumerate(names):
         if name in names[:number]:
             yield Problem(("upstreams", number, "name"), f"is {name!r}, as of an upstream before: give each its own")
+    if settings.server.metrics_host and settings.server.metrics_port is None:
+        yield Problem(("server", "metrics_host"), "needs metrics_port: add it")
     for number, key in enumerate(settings.server.client_keys):
         if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
             how = "make one with: printf %s KEY | sha256sum"

@@ -14,10 +14,12 @@ import pytest
 from tests.cli.commands import shell
 from tests.support.chat import COMPLETION, post
 from tests.support.conversations import chat
-from tests.support.scripted import STALL, Pause, ScriptedUpstream, json_reply, sse_reply
+from tests.support.running import sample
+from tests.support.scripted import STALL, Pause, ScriptedUpstream, closed_port, json_reply, sse_reply
 from tests.support.served import Served, serving
 from trimtab.errors import ConfigError
-from trimtab.server.serve import address, claim
+from trimtab.server.serve import address, claim, serve
+from trimtab.settings import parse
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +94,55 @@ def test_a_wrong_configuration_is_one_sentence_with_its_file_and_place(tmp_path:
     assert written in done.stderr
     assert str(config) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# -- connections and listeners -----------------------------------------------------------------------------------
+
+
+async def test_a_connection_without_a_request_is_kept_for_the_idle_timeout() -> None:
+    ask = b"GET /healthz/live HTTP/1.1\r\nhost: x\r\n\r\n"
+    async with ScriptedUpstream() as upstream, serving(upstream.base_url, "[server]\nidle_timeout_s = 2.0\n") as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        for _ in range(2):
+            writer.write(ask)
+            assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        assert await reader.read() == b""
+        waited = asyncio.get_running_loop().time() - began
+        writer.close()
+    assert 0.5 < waited < 1.5
+
+
+async def test_metrics_can_have_a_listener_of_their_own() -> None:
+    port = closed_port()
+    toml = f'[server]\nmetrics_host = "127.0.0.1"\nmetrics_port = {port}\n'
+    async with (
+        ScriptedUpstream(json_reply(COMPLETION)) as upstream,
+        serving(upstream.base_url, toml) as served,
+        aiohttp.ClientSession() as session,
+    ):
+        assert (await post(served.url, BODY)).status == 200
+        assert await status(served, "/metrics") == 404
+        own = f"http://127.0.0.1:{port}"
+        metrics = await (await session.get(own + "/metrics")).text()
+        paths = {path: (await session.get(own + path)).status for path in ("/healthz/ready", "/v1/models")}
+        served.kill(signal.SIGTERM)
+        assert await served.ended(20) == 0
+    assert sample(metrics, 'trimtab_upstream_responses_total{code="2xx",upstream="test"}') >= 1
+    assert paths == {"/healthz/ready": 200, "/v1/models": 404}
+
+
+def test_a_port_for_metrics_that_is_taken_is_refused() -> None:
+    with socket.socket() as owner:
+        owner.bind(("127.0.0.1", 0))
+        owner.listen()
+        port = owner.getsockname()[1]
+        settings = parse(
+            f"[[upstreams]]\nname='a'\nbase_url='http://a/v1'\n[server]\nport=0\nmetrics_port={port}\n", {}
+        )
+        with pytest.raises(ConfigError, match=f"Cannot listen on 127.0.0.1:{port}"):
+            serve(settings)
 
 
 # -- how it stops ------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from litestar import Litestar, MediaType, Request, Response, get, post, route
 from litestar.datastructures import ResponseHeader
 from litestar.enums import HttpMethod
 from litestar.exceptions import HTTPException, MethodNotAllowedException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -88,9 +89,13 @@ class _ChatBody(Operation):
         )
 
 
-def create_pages(parts: Parts) -> Litestar:
-    """The endpoints of our own, for operators and for clients that want to know what would be done."""
+def create_metrics_app(parts: Parts) -> Litestar:
+    """Health and metrics alone, for a listener of their own that Prometheus may reach and clients need not."""
+    handlers = [*_health(parts), _metrics(parts)]
+    return Litestar(handlers, exception_handlers={HTTPException: _wrong_turn}, openapi_config=None, logging_config=None)
 
+
+def _health(parts: Parts) -> list[HTTPRouteHandler]:
     @route("/healthz/live", http_method=[HttpMethod.GET, HttpMethod.HEAD], sync_to_thread=False)
     def live() -> Health:
         """The process runs."""
@@ -103,12 +108,23 @@ def create_pages(parts: Parts) -> Litestar:
         status = Readiness("draining" if draining else "ready", parts.load.requests)
         return Response(status, status_code=503 if draining else 200)
 
+    return [live, ready]
+
+
+def _metrics(parts: Parts) -> HTTPRouteHandler:
     @get("/metrics", sync_to_thread=False, media_type=MediaType.TEXT)
     def metrics(request: AnyRequest) -> Response[bytes]:
         """Metrics for Prometheus, in the format that the scraper asks for."""
         body, kind = parts.telemetry.render(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
+    return metrics
+
+
+def create_pages(parts: Parts) -> Litestar:
+    """The endpoints of our own, for operators and for clients that want to know what would be done. Metrics are among
+    them unless they have a listener of their own."""
+    metrics = [] if parts.settings.server.metrics_port else [_metrics(parts)]
     refused = ResponseSpec(ErrorEnvelope, generate_examples=False, description="Refused, with the reason.")
 
     @post(
@@ -125,7 +141,7 @@ def create_pages(parts: Parts) -> Litestar:
         return Response(explained, headers=_ids(incoming))
 
     return Litestar(
-        [live, ready, metrics, plan],
+        [*_health(parts), *metrics, plan],
         on_shutdown=[parts.aclose],
         exception_handlers={HTTPException: _wrong_turn, TrimtabError: _refused},
         openapi_config=OpenAPIConfig(

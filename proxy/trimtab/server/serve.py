@@ -16,10 +16,11 @@ import uvloop
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
+from litestar.types import ASGIApp
 
 from trimtab.errors import ConfigError
 from trimtab.exchange.incoming import STOPPING
-from trimtab.server.app import create_app
+from trimtab.server.app import create_app, create_metrics_app
 from trimtab.server.parts import Parts
 from trimtab.server.startup import check_startable
 from trimtab.settings import Settings
@@ -28,7 +29,7 @@ from trimtab.settings import Settings
 _HEADER_BUFFER = 128 * 1024
 
 # Seconds that connections get to close once no request is in flight. A client that sent half of its headers would hold
-# its connection for 30, and one that does not read its answer forever.
+# its connection for `idle_timeout_s`, and one that does not read its answer forever.
 _CLOSING_S = 5.0
 
 
@@ -63,40 +64,61 @@ def claim(host: str, port: int) -> int:
     except OSError as error:
         raise ConfigError(
             f"Cannot listen on {host}:{port} ({error.strerror or error}): another server may use it. Choose another "
-            "port with --port, or `port` in [server]."
+            "port with --port, or `port` (for metrics, `metrics_port`) in [server]."
         ) from error
 
 
 async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
-    host = settings.server.host
-    port = claim(host, settings.server.port)
+    host, port = settings.server.host, claim(settings.server.host, settings.server.port)
+    metrics = _metrics_address(settings)
     parts = Parts(settings)
-    server = Server(
-        create_app(parts),
+    listeners = [_listener(create_app(parts), host, port, settings)]
+    if metrics is not None:
+        listeners.append(_listener(create_metrics_app(parts), *metrics, settings))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    running, *others = [asyncio.ensure_future(listener.serve()) for listener in listeners]
+    ready(address(host, port), await parts.start())
+    waiting = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((running, *others, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if waiting.done():
+        await _drain(parts, stop)
+    for listener in listeners:
+        listener.stop()  # type: ignore[no-untyped-call]
+    await _closed(running, parts)
+    await asyncio.gather(*others)
+
+
+def _metrics_address(settings: Settings) -> tuple[str, int] | None:
+    """Where metrics have a listener of their own. Raises ConfigError when the address cannot be had."""
+    server = settings.server
+    if server.metrics_port is None:
+        return None
+    host = server.metrics_host or server.host
+    return host, claim(host, server.metrics_port)
+
+
+def _listener(app: ASGIApp, host: str, port: int, settings: Settings) -> Server:
+    """An HTTP server that is not yet started.
+
+    granian has one timer for a connection, from the end of an answer to the end of the next request's headers. So it is
+    the idle timeout and the time headers may take; headers that begin when it is nearly over are cut.
+    """
+    idle_ms = round(settings.server.idle_timeout_s * 1000)
+    return Server(
+        app,
         address=host,
         port=port,
         interface=Interfaces.ASGI,
         http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(max_buffer_size=_HEADER_BUFFER * 4),
+        http1_settings=HTTP1Settings(header_read_timeout=idle_ms, max_buffer_size=_HEADER_BUFFER * 4),
         websockets=False,
         backlog=2048,
         backpressure=settings.server.max_in_flight * 2 + 1000,
         log_enabled=False,
     )
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    running = asyncio.ensure_future(server.serve())
-    ready(address(host, port), await parts.start())
-    waiting = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
-    if not running.done():
-        await _drain(parts, stop)
-        server.stop()  # type: ignore[no-untyped-call]
-        await _closed(running, parts)
-    else:
-        await running
 
 
 async def _closed(running: asyncio.Future[None], parts: Parts) -> None:
