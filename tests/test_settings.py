@@ -63,6 +63,7 @@ WRONG = [
     ("[server]\nport = 70000", "[server] port", "must be 65535 or less"),
     ("[server]\nmax_body_mb = 0", "[server] max_body_mb", "must be 1 or more"),
     ("[server]\nmetrics_host = '0.0.0.0'", "[server] metrics_host", "needs metrics_port"),
+    ("[server]\nallowed_origins = ['https://a/']", "[server] allowed_origins, item 1", "without a path"),
     ("[server]\ngrace_s = -1", "[server] grace_s", "must be 0 or more"),
     ("[shaping]\ntarget = 1.5", "[shaping] target", "must be 1 or less"),
     ("[shaping]\ntarget = nan", "[shaping] target", "must be"),

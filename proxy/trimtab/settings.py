@@ -39,6 +39,7 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     max_in_flight_mb: Count | None = None  # megabytes of all bodies in flight; None: by the memory limit (`memory`)
     max_in_flight: Count = 2_000  # requests in flight; above either: 503 with retry-after
     client_keys: tuple[str, ...] = ()  # SHA-256, in hex, of the keys that clients must send
+    allowed_origins: tuple[str, ...] = ()  # of pages in browsers that may call: `https://host`, or `*`
     grace_s: Seconds = 30.0  # how long open streams may take to finish after SIGTERM
     drain_s: Seconds = 2.0  # how long readiness fails before the server stops listening
     keepalive_s: Seconds = 15.0  # between SSE comments to a client that waits; 0 sends none
@@ -143,15 +144,23 @@ def _contradictions(settings: Settings) -> Iterator[Problem]:
     for number, name in enumerate(names):
         if name in names[:number]:
             yield Problem(("upstreams", number, "name"), f"is {name!r}, as of an upstream before: give each its own")
-    if settings.server.metrics_host and settings.server.metrics_port is None:
-        yield Problem(("server", "metrics_host"), "needs metrics_port: add it")
-    for number, key in enumerate(settings.server.client_keys):
-        if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
-            how = "make one with: printf %s KEY | sha256sum"
-            yield Problem(("server", "client_keys", number), f"must be a SHA-256 digest in hex: {how}")
+    yield from _of_server(settings.server)
     for name, model in settings.models.items():
         for key in ("max_output_tokens", "max_input_tokens"):
             if model.context_size is not None and (getattr(model, key) or 0) > model.context_size:
                 yield Problem(("models", name, key), f"must not be above context_size ({model.context_size})")
     for name, profile in settings.profiles.items():
         yield from problems(profile.shaping, ShapingSettings, ("profiles", name, "shaping"))
+
+
+def _of_server(server: ServerSettings) -> Iterator[Problem]:
+    if server.metrics_host and server.metrics_port is None:
+        yield Problem(("server", "metrics_host"), "needs metrics_port: add it")
+    for number, origin in enumerate(server.allowed_origins):
+        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
+            place = ("server", "allowed_origins", number)
+            yield Problem(place, "must be like https://app.example, without a path, or *")
+    for number, key in enumerate(server.client_keys):
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
+            how = "make one with: printf %s KEY | sha256sum"
+            yield Problem(("server", "client_keys", number), f"must be a SHA-256 digest in hex: {how}")

@@ -24,6 +24,7 @@ from trimtab import __version__
 from trimtab.errors import RequestError, TrimtabError
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_id
+from trimtab.server.cors import Cors
 from trimtab.server.front import Front
 from trimtab.server.parts import Parts
 from trimtab.wire import problem
@@ -45,7 +46,8 @@ def create_app(parts: Parts) -> ASGIApp:
         api = scope["type"] == "http" and (scope.get("raw_path") or b"").startswith(b"/v1/")
         await (front if api else pages)(scope, receive, send)
 
-    return app
+    origins = parts.settings.server.allowed_origins
+    return Cors(app, origins) if origins else app  # type: ignore[return-value]
 
 
 class Health(msgspec.Struct, frozen=True):
