@@ -33,6 +33,9 @@ async def relayed(script: Script, made: Shaping | None = None, **options: Any) -
     down, notes = Kept(), Notes("req-1", "chat")
     notes.calling("up")
     report = Report(made, edited(made)) if made is not None else None
+    if options.pop("managed", False):
+        assert report is not None
+        options["adds"] = report.fields(managed=True, explain=False)
     async with inspected(script) as verdict:
         result = await relay(verdict, down, notes, RelayOptions(report, **options))
     assert (notes.status, notes.usage, notes.overflow) == (result.status, result.usage, result.overflow)
@@ -146,7 +149,7 @@ MANAGED = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}
 
 @pytest.mark.parametrize("headers", [[], [(b"content-encoding", b"identity")]], ids=["plain", "labelled as plain"])
 async def test_edits_the_client_asked_about_stand_in_the_answer(headers: Headers) -> None:
-    down, _ = await relayed(json_reply(ANSWER, headers=headers), shaping(chat(1), **MANAGED), applied_edits=True)
+    down, _ = await relayed(json_reply(ANSWER, headers=headers), shaping(chat(1), **MANAGED), managed=True)
     shown = msgspec.json.decode(down.body)
     assert shown.pop("context_management") == {"applied_edits": []}
     assert shown == ANSWER
@@ -163,14 +166,14 @@ async def test_edits_the_client_asked_about_stand_in_the_answer(headers: Headers
     ],
 )
 async def test_they_are_put_before_the_last_brace_and_nowhere_else(body: bytes, becomes: bytes) -> None:
-    down, _ = await relayed(reply(200, body), shaping(chat(1), **MANAGED), applied_edits=True)
+    down, _ = await relayed(reply(200, body), shaping(chat(1), **MANAGED), managed=True)
     assert down.body == becomes
     assert down.header(b"content-length") == str(len(becomes)).encode()
 
 
 @pytest.mark.parametrize("done", [True, False])
 async def test_in_a_stream_they_come_last_once_in_a_chunk_like_the_others(done: bool) -> None:
-    down, _ = await relayed(sse_reply(EVENT, USAGE, done=done), shaping(chat(1), **MANAGED), applied_edits=True)
+    down, _ = await relayed(sse_reply(EVENT, USAGE, done=done), shaping(chat(1), **MANAGED), managed=True)
     datas = [part.removeprefix(b"data: ") for part in down.body.strip().split(b"\n\n")]
     shown: Any = msgspec.json.decode(datas[2])
     assert datas[:2] == [EVENT, USAGE]

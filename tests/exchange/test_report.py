@@ -68,12 +68,18 @@ def test_headers_of_one_that_was_shaped_and_summarized() -> None:
     assert "x-trimtab-summary-messages" not in shown
 
 
+def applied_edits(report: Report) -> list[dict[str, Any]]:
+    (managed,) = report.fields(managed=True, explain=False).values()
+    (found,) = managed.values()
+    return found  # type: ignore[no-any-return]
+
+
 def test_a_client_sees_how_many_earlier_messages_a_summary_stands_for() -> None:
     made, gathered = planned(SUMMARIZED), Gathered("a summary", "hit", messages=1)
     assert header(made, gathered)["x-trimtab-summary-messages"] == "1"
     comment = Report(made, edited(made), gathered).comment()
     assert msgspec.json.decode(comment.removeprefix(b": trimtab "))["summary_messages"] == 1
-    applied = msgspec.json.decode(Report(made, edited(made), gathered).applied_edits())["applied_edits"]
+    applied = applied_edits(Report(made, edited(made), gathered))
     shown = {"messages": 1, "removed_input_tokens": 100, "summary": "hit", "summary_messages": 1}
     assert applied == [{"type": "trimtab_summarized", **shown}]
 
@@ -102,7 +108,7 @@ APPLIED: list[tuple[tuple[Edit, ...], list[dict[str, Any]]]] = [
 @pytest.mark.parametrize(("edits", "applied"), APPLIED)
 def test_applied_edits_speak_the_requests_vocabulary(edits: tuple[Edit, ...], applied: list[Any]) -> None:
     made = planned(*edits)
-    assert msgspec.json.decode(Report(made, edited(made)).applied_edits()) == {"applied_edits": applied}
+    assert applied_edits(Report(made, edited(made))) == applied
 
 
 def test_no_report_holds_a_word_of_the_conversation() -> None:
@@ -115,7 +121,7 @@ def test_no_report_holds_a_word_of_the_conversation() -> None:
     shown = [
         repr(report.headers()),
         repr(report.comment()),
-        repr(report.applied_edits()),
+        repr(report.fields(managed=True, explain=True)),
         repr(explain(made, cached=False)),
     ]
     assert made.plan.edits

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from tests.support.summary_models import conversation, want
 from trimtab.store.memory import MemoryStore
 from trimtab.store.sealed import Keyring
-from trimtab.summaries.chain import Chain, Summary, Writer
+from trimtab.summaries.chain import Chain, Spent, Summary, Writer
 from trimtab.summaries.prompts import make_prompt
 
 pytestmark = pytest.mark.anyio
@@ -71,3 +72,13 @@ def test_nothing_of_the_conversation_shows() -> None:
     shown = repr([Summary(1, "secret"), Writer("m", b"Bearer sk-secret"), chain(1).segment(0)])
     assert "secret" not in shown
     assert "FACT" not in shown
+
+
+async def test_what_a_summary_cost_is_stored_with_it_and_an_older_one_has_no_cost() -> None:
+    store = MemoryStore()
+    paid = Summary(3, "text", Spent(2, 900, 60))
+    await chain(3).save(store, paid, 60)
+    assert await chain(3).newest(store, 60) == paid
+    key = chain(2).key(2)
+    await store.set(key, chain(2).tenant.seal(key, msgspec.msgpack.encode(["older"])), 60)
+    assert await chain(2).newest(store, 60) == Summary(2, "older")

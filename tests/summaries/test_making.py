@@ -11,7 +11,7 @@ from trimtab.errors import UpstreamTimeout, UpstreamUnreachable
 from trimtab.store.memory import MemoryStore
 from trimtab.store.sealed import Keyring
 from trimtab.summaries.chain import Chain, Summary, Writer
-from trimtab.summaries.completion import Complete, Completion, SentPrefix
+from trimtab.summaries.completion import Complete, Completion, CompletionRequest, SentPrefix
 from trimtab.summaries.making import Maker
 from trimtab.summaries.prompts import load_prompts
 from trimtab.summaries.settings import CompactionSettings
@@ -102,3 +102,21 @@ async def test_a_model_that_is_away_is_not_asked_again_in_the_other_form(error: 
     writer = Writer("m", prefix=SentPrefix(tuple(MESSAGES[:17])))
     attempt = await maker(model).make(chain(4, writer), Summary())
     assert (attempt.summary, model.calls) == (None, 1)
+
+
+async def test_a_rejected_call_before_it_is_a_part_of_what_a_summary_cost() -> None:
+    class Obeying(Keeper):
+        """Answers the conversation where the instruction is appended to it, and summarizes a separate call."""
+
+        async def __call__(self, request: CompletionRequest) -> Completion:
+            made = await super().__call__(request)
+            return Completion("", prompt_tokens=500) if len(self.asked) == 1 else made
+
+    model, store = Obeying(), MemoryStore()
+    one = chain(4, Writer("m", read_tokens=100_000, prefix=SentPrefix(tuple(MESSAGES[:17]))))
+    attempt = await maker(model, store).make(one, Summary())
+    assert [call.result for call in attempt.calls] == ["empty", "made"]
+    assert attempt.summary is not None
+    assert attempt.summary.spent.calls == 2
+    assert attempt.summary.spent.tokens_in == sum(call.tokens_in for call in attempt.calls) > 500
+    assert await one.newest(store, 60) == attempt.summary

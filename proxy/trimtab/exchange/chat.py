@@ -33,6 +33,7 @@ from trimtab.exchange.summary_call import Compaction, settled
 from trimtab.exchange.verdict import Verdict
 from trimtab.limits import Caller
 from trimtab.overflow.classify import Overflow
+from trimtab.summaries.chain import Spent
 from trimtab.telemetry import Outcome, Telemetry
 from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
@@ -67,6 +68,7 @@ class ChatExchange:
         self._incoming, self._notes = incoming, notes
         self._credential, self._tenant = credential(incoming), tenant(incoming)
         self._gathered = NO_SUMMARY
+        self._explain = incoming.flag(b"x-trimtab-explain")
         self._include_usage = False  # set on the stream by us, not by the client
         self._begun = False  # the client has bytes of a stream
 
@@ -242,7 +244,8 @@ class ChatExchange:
         with notes.waiting(), notes.span.child("summary"):
             gathered = await compaction.gather(self._decided, self._credential, self._tenant)
         if gathered.result == "none" and self._decided.plan.ahead:
-            gathered = msgspec.structs.replace(gathered, result="background")
+            spent = await compaction.spent(self._decided, self._credential, self._tenant) if self._explain else Spent()
+            gathered = msgspec.structs.replace(gathered, result="background", spent=spent)
         notes.gathered = gathered
         if self._decided.plan.summary:
             self._shaping = settled(self._decided, gathered)
@@ -282,9 +285,11 @@ class ChatExchange:
         return relayed.withheld
 
     def _options(self) -> RelayOptions:
+        report = Report(self._shaping, self._notes.edits, self._gathered)
+        ours = is_ours(self._shaping.request.context_management)
         return RelayOptions(
-            Report(self._shaping, self._notes.edits, self._gathered),
-            applied_edits=is_ours(self._shaping.request.context_management),
+            report,
+            adds=report.fields(managed=ours, explain=self._explain),
             include_usage=self._include_usage,
             withhold_overflow=True,
             keepalive_s=self._calls.keepalive_s,

@@ -7,16 +7,17 @@ be tried where the client has nothing yet, or the stream ends in our one clear e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
+from trimtab.dialects.chat import CHAT
 from trimtab.errors import UpstreamError
 from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Failure, Notes, Relayed
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
-from trimtab.exchange.report import Report
+from trimtab.exchange.report import Report, event_with_fields, with_fields
 from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, slices, unpacking
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
@@ -32,13 +33,13 @@ _ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
 class RelayOptions(msgspec.Struct, frozen=True):
     """What the proxy adds to an answer or takes out of it; nothing by default.
 
-    `report`: stands in the headers, and in a shaped stream in a comment. `applied_edits`: the client asked for the
-    edits in the answer. `include_usage`: the stream reports its usage for us alone, so that event is taken out.
+    `report`: stands in the headers, and in a shaped stream in a comment. `adds`: fields that the client asked for,
+    in the answer's body. `include_usage`: the stream reports its usage for us alone, so that event is taken out.
     `withhold_overflow`: an overflow within a stream is taken out and returned. `keepalive_s`: seconds of silence after
     which the client of a stream gets a comment, 0 for none. `unmanaged`: the reason why the request was not shaped."""
 
     report: Report | None = None
-    applied_edits: bool = False
+    adds: Mapping[str, Any] = {}
     include_usage: bool = False
     withhold_overflow: bool = False
     keepalive_s: float = 0.0
@@ -74,7 +75,7 @@ class _Relay:
         self._overflow = self._begun = self._broken_off = False
         self._errors = 0  # events that looked like one
         self._withheld: Overflow | None = None
-        self._owes_edits = options.applied_edits and options.report is not None
+        self._adds = options.adds
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
 
     async def run(self) -> None:
@@ -107,8 +108,8 @@ class _Relay:
     async def _whole(self, raw: bytes) -> None:
         verdict, body = self._verdict, raw
         good = verdict.answer.status < 400
-        if good and self._owes_edits and not verdict.encoding:
-            body = self._with_applied_edits(raw)
+        if good and self._adds and not verdict.encoding:
+            body = with_fields(raw, self._adds)
         await self._start(content_length=len(body))
         await self._down.end(body)
         if good:
@@ -124,14 +125,6 @@ class _Relay:
 
     def _read_error_code(self, raw: bytes, encoding: str) -> None:
         self._error_code = problem.code_of(decode_or_empty(raw, encoding, _ERROR_HEAD))
-
-    def _with_applied_edits(self, raw: bytes) -> bytes:
-        """The answer with `context_management` put before its closing brace; nothing else is touched."""
-        body, report = raw.rstrip(), self._options.report
-        if not body.endswith(b"}") or report is None:
-            return raw
-        comma = b"" if body[:-1].rstrip().endswith(b"{") else b","
-        return body[:-1] + comma + b'"context_management":' + report.applied_edits() + b"}"
 
     # -- an answer that comes in pieces --------------------------------------------------------------------------
 
@@ -152,13 +145,15 @@ class _Relay:
         await self._start()
         options, encoded = self._options, bool(self._verdict.encoding)  # nothing can be added to a compressed stream
         pulse = Pulse(self._down, 0 if encoded else options.keepalive_s, commented=begun)
-        edits = (self._owes_edits or options.include_usage) and not encoded
+        if self._dialect is not CHAT:
+            self._adds = {}  # a client of typed events does not expect a chunk among them
+        edited = (self._adds or options.include_usage) and not encoded
         try:
-            if options.report is not None and options.report.edits and not encoded:
+            if options.report is not None and (options.report.edits or "trimtab" in options.adds) and not encoded:
                 await pulse.comment(options.report.comment())
             elif self._verdict.silent and not encoded and options.keepalive_s:
                 await pulse.comment(KEEP_ALIVE)
-            await (self._edited(pulse) if edits else self._untouched(pulse))
+            await (self._edited(pulse) if edited else self._untouched(pulse))
         except UpstreamError as error:
             self._failure, self._error_code, self._broken_off = "upstream_error", error.code or "", True
             await pulse.stop()
@@ -222,7 +217,7 @@ class _Relay:
                 return
         rest = b"".join(self._kept(frame) for frame in editor.flush())
         if self._withheld is None:
-            rest += self._applied_edits_event()
+            rest += self._added_event()
         if rest:
             await pulse.write(rest)
 
@@ -236,25 +231,17 @@ class _Relay:
         if self._withheld is not None:
             return b""
         if frame.data == sse.DONE:
-            return self._applied_edits_event() + frame.raw
+            return self._added_event() + frame.raw
         return b"" if self._options.include_usage and _only_usage(frame.data) else frame.raw
 
-    def _applied_edits_event(self) -> bytes:
-        """A chunk like the upstream's last, without choices, with the edits; once, if they were asked for."""
-        report = self._options.report
-        if report is None or not self._owes_edits:
-            return b""
-        self._owes_edits = False
-        like: dict[str, msgspec.Raw] = {}
-        with suppress(msgspec.DecodeError):
-            like = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])
-        kept: dict[str, object] = {key: like[key] for key in ("id", "object", "created", "model") if key in like}
-        chunk = {**kept, "choices": [], "context_management": msgspec.Raw(report.applied_edits())}
-        return sse.event(msgspec.json.encode(chunk))
+    def _added_event(self) -> bytes:
+        """An event with the fields that the client asked for, once."""
+        fields, self._adds = self._adds, {}
+        return event_with_fields(self._last, fields) if fields else b""
 
     def _observe(self, data: bytes) -> Overflow | None:
         """Read one event: its usage, an error, an overflow. Never raises."""
-        if data != sse.DONE and self._owes_edits:
+        if data != sse.DONE and self._adds:
             self._last = data
         self._read_usage(data)
         if self._errors >= _MOST_ERRORS or not any(word in data for word in _ERRORS):
@@ -270,7 +257,7 @@ class _Relay:
 
     async def _start(self, content_length: int | None = None) -> None:
         answer, report = self._verdict.answer, self._options.report
-        changed = content_length is not None and self._owes_edits and not self._verdict.encoding
+        changed = content_length is not None and bool(self._adds) and not self._verdict.encoding
         length_known = content_length is None and not self._verdict.stream
         headers = to_client(answer.headers, body_changed=changed, length_known=length_known)
         if content_length is not None:

@@ -6,14 +6,18 @@ Numbers and fixed words only; no text of the conversation.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.policies import CLEAR_TOOL_USES
+from trimtab.summaries.chain import Spent
 from trimtab.telemetry import Edited, SummaryResult
 from trimtab.telemetry import Stage as Shown
+from trimtab.wire import sse
 
 # `inputs_cleared` belongs to clearing in every report: it is the same act on the other half of the pair. So does
 # `lightened` to squeezing: a message that stays, with less in it.
@@ -28,13 +32,15 @@ _NO_EDITS = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
 
 class Gathered(msgspec.Struct, frozen=True):
     """What goes into the gap, how many of the conversation's messages it stands for, and what it cost this request in
-    tokens of the summary model. `cause` is why there is none, or only a shorter one."""
+    tokens of the summary model. `spent` is what all requests of the conversation have paid for it by now. `cause` is
+    why there is none, or only a shorter one."""
 
     text: str | None = None
     result: SummaryResult = "none"
     tokens_in: int = 0
     tokens_out: int = 0
     messages: int = 0
+    spent: Spent = Spent()
     cause: str = ""
 
 
@@ -89,15 +95,32 @@ class Report(msgspec.Struct, frozen=True):
 
     def comment(self) -> bytes:
         """One SSE comment, which every client ignores and a curious one can read."""
+        return b": trimtab " + msgspec.json.encode(self._shown()) + b"\n\n"
+
+    def _shown(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"tokens": self._sizes(), "edits": {e.stage: e.count for e in self.edits}}
         if self.gathered.result != "none":
             shown["summary"] = self.gathered.result
         if self.gathered.messages:
             shown["summary_messages"] = self.gathered.messages
-        return b": trimtab " + msgspec.json.encode(shown) + b"\n\n"
+        return shown | self._spent()
 
-    def applied_edits(self) -> bytes:
-        """The `context_management` answer: in the vocabulary of the request, and in ours for the stages it lacks."""
+    def _spent(self) -> dict[str, Any]:
+        """What the conversation has cost in summaries so far, if anything."""
+        spent = self.gathered.spent
+        if not spent.calls:
+            return {}
+        shown = {"calls": spent.calls, "input_tokens": spent.tokens_in, "output_tokens": spent.tokens_out}
+        return {"summaries_so_far": shown}
+
+    def fields(self, *, managed: bool, explain: bool) -> dict[str, Any]:
+        """The fields that are added to the answer's body: `context_management` for a request that had one for us,
+        `trimtab` for one with `x-trimtab-explain`."""
+        added: dict[str, Any] = {"context_management": {"applied_edits": self._applied_edits()}} if managed else {}
+        return {**added, "trimtab": self._shown()} if explain else added
+
+    def _applied_edits(self) -> list[dict[str, Any]]:
+        """In the vocabulary of the request, and in ours for the stages it lacks."""
         done: list[dict[str, Any]] = []
         for e in self.edits:
             if e.stage == "cleared":
@@ -105,8 +128,26 @@ class Report(msgspec.Struct, frozen=True):
             else:
                 entry = {"type": f"trimtab_{e.stage}", "messages": e.count, "removed_input_tokens": e.tokens}
             if e.stage == "summarized":
-                entry |= {"summary": self.gathered.result, "summary_messages": self.gathered.messages}
+                entry |= {"summary": self.gathered.result, "summary_messages": self.gathered.messages} | self._spent()
             elif e.stage == "dropped" and self.gathered.result == "fallback":
                 entry |= {"summary": "fallback"}
             done.append(entry)
-        return msgspec.json.encode({"applied_edits": done})
+        return done
+
+
+def with_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
+    """A JSON object with fields put before its closing brace; nothing else is touched. As it is where it is not one."""
+    head = body.rstrip()
+    if not head.endswith(b"}"):
+        return body
+    comma = b"" if head[:-1].rstrip().endswith(b"{") else b","
+    return head[:-1] + comma + msgspec.json.encode(fields)[1:]
+
+
+def event_with_fields(like: bytes, fields: Mapping[str, Any]) -> bytes:
+    """A chunk of a chat stream without choices, like the upstream's last, with these fields."""
+    last: dict[str, msgspec.Raw] = {}
+    with suppress(msgspec.DecodeError):
+        last = msgspec.json.decode(like, type=dict[str, msgspec.Raw])
+    kept: dict[str, object] = {key: last[key] for key in ("id", "object", "created", "model") if key in last}
+    return sse.event(msgspec.json.encode({**kept, "choices": [], **fields}))

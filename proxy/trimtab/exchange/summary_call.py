@@ -25,7 +25,7 @@ from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.incoming import CHAT
 from trimtab.exchange.report import NO_SUMMARY, Gathered
-from trimtab.summaries.chain import Writer
+from trimtab.summaries.chain import Spent, Writer
 from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
@@ -59,6 +59,7 @@ class Compaction:
             tokens_in=outcome.tokens_in,
             tokens_out=outcome.tokens_out,
             messages=_summarized(shaping, outcome),
+            spent=outcome.spent,
             cause=outcome.cause,
         )
 
@@ -92,6 +93,11 @@ class Compaction:
             return False
         wanted = self._wanted(shaping, shaping.plan.summary)
         return await self._summarizer.stored(wanted, self._writer(shaping, credential, tenant)) == len(wanted.spans)
+
+    async def spent(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Spent:
+        """What the summary that was made ahead has cost by now. Calls no model."""
+        wanted = self._wanted(shaping, shaping.plan.ahead)
+        return await self._summarizer.spent(wanted, self._writer(shaping, credential, tenant))
 
     def _wanted(self, shaping: Shaping, segments: tuple[Segment, ...]) -> SummaryWanted:
         spans = tuple((segment.start, segment.stop) for segment in segments)

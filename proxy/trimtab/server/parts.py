@@ -47,6 +47,8 @@ class Parts:
         self.settings = settings
         stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the record of the exchange
         named = [name for name in settings.models if not set(name) & set("*?[")]
+        if settings.compaction is not None and settings.compaction.model != "same":
+            named.append(settings.compaction.model)
         self.telemetry: Telemetry = open_telemetry(
             settings.telemetry,
             version=__version__,
@@ -135,6 +137,7 @@ class Parts:
             call.tokens_in,
             call.tokens_out,
             "" if outcome == "made" else call.result,
+            call.background,
             prices(self.limits.known(self.calls.route(call.model).name, call.model).prices),
         )
         self.telemetry.summary_run(run)

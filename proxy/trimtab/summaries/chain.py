@@ -29,6 +29,7 @@ class Writer(msgspec.Struct, frozen=True):
     credential: bytes = b""  # the client's, byte for byte, to call the model with
     read_tokens: int = 0  # the most the model takes in one call, in estimated tokens; 0: only the setting bounds it
     prefix: SentPrefix | None = None  # the request that was sent, where the instruction may be appended to it
+    background: bool = False  # no request waits for it
     sends_credential: bool = True  # False for a model on another server than the request's
     tenant: bytes | None = None  # what identifies the client; empty: the anonymous tenant; None: the credential does
 
@@ -41,11 +42,20 @@ class Writer(msgspec.Struct, frozen=True):
         return f"Writer(model={self.model!r})"
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What a summary and those before it in its chain cost: calls of the model, and tokens that it read and wrote."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
 class Summary(msgspec.Struct, frozen=True):
-    """S_k: a text in the place of the first `segments` segments."""
+    """S_k: a text in the place of the first `segments` segments, and what it cost."""
 
     segments: int = 0
     text: str = ""
+    spent: Spent = Spent()
 
     def __repr__(self) -> str:
         return f"Summary(segments={self.segments}, {len(self.text)} characters)"
@@ -53,6 +63,9 @@ class Summary(msgspec.Struct, frozen=True):
 
 class _Stored(msgspec.Struct, array_like=True):
     text: str
+    calls: int = 0  # what versions before 0.2 stored has the text alone
+    tokens_in: int = 0
+    tokens_out: int = 0
 
 
 class Chain:
@@ -88,18 +101,20 @@ class Chain:
         for batch in _batches(range(len(self), above, -1)):
             keys = [self.key(segments) for segments in batch]
             for segments, key, value in zip(batch, keys, await store.get_many(keys, keep_s), strict=True):
-                if (text := self._opened(key, value)) is not None:
-                    return Summary(segments, text)
+                if (stored := self._opened(key, value)) is not None:
+                    spent = Spent(stored.calls, stored.tokens_in, stored.tokens_out)
+                    return Summary(segments, stored.text, spent)
         return None
 
     async def save(self, store: Store, summary: Summary, ttl_s: float) -> None:
         """Store a summary, sealed, for `ttl_s` seconds."""
         key = self.key(summary.segments)
-        await store.set(key, self.tenant.seal(key, msgspec.msgpack.encode(_Stored(summary.text))), ttl_s)
+        stored = _Stored(summary.text, *msgspec.structs.astuple(summary.spent))
+        await store.set(key, self.tenant.seal(key, msgspec.msgpack.encode(stored)), ttl_s)
 
-    def _opened(self, key: str, value: bytes | None) -> str | None:
+    def _opened(self, key: str, value: bytes | None) -> _Stored | None:
         opened = self.tenant.open(key, value)
-        return None if opened is None else msgspec.msgpack.decode(opened, type=_Stored).text
+        return None if opened is None else msgspec.msgpack.decode(opened, type=_Stored)
 
 
 def _batches(lengths: range) -> Iterator[range]:

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.store.breaker import Breaker
 from trimtab.store.protocol import Store
-from trimtab.summaries.chain import Chain, Summary
+from trimtab.summaries.chain import Chain, Spent, Summary
 from trimtab.summaries.pauses import Pauses
 from trimtab.summaries.pieces import Step, next_step
 from trimtab.summaries.settings import CompactionSettings
@@ -33,6 +33,21 @@ class Attempt(msgspec.Struct, frozen=True):
     calls: tuple[SummaryCall, ...] = ()
 
 
+def _is_away(attempt: Attempt) -> bool:
+    """Whether the last call did not reach the model."""
+    return bool(attempt.calls) and attempt.calls[-1].result in AWAY
+
+
+def _spent(base: Summary, calls: tuple[SummaryCall, ...]) -> Spent:
+    """What the summary before it cost, and its own calls, the rejected ones among them."""
+    before = base.spent
+    return Spent(
+        before.calls + len(calls),
+        before.tokens_in + sum(call.tokens_in for call in calls),
+        before.tokens_out + sum(call.tokens_out for call in calls),
+    )
+
+
 class Maker:
     """Makes summaries, one step at a time, and remembers which models and which summaries fail."""
 
@@ -48,24 +63,28 @@ class Maker:
         key = chain.key(base.segments + 1)
         if await self._pauses.is_paused(key) or not self._breaker(chain).admits():
             return Attempt()
-        attempt = await self._append(chain, base) or await self._read(chain, base)
+        attempt = await self._append(chain, base)
+        if attempt.summary is None and not _is_away(attempt):
+            read = await self._read(chain, base)
+            attempt = Attempt(read.summary, read.key, attempt.calls + read.calls)
         if attempt.summary is None:
             await self._pauses.record_failure(key)
-        else:
-            await chain.save(self._store, attempt.summary, self._settings.ttl_s)
-        return attempt
+            return attempt
+        paid = msgspec.structs.replace(attempt.summary, spent=_spent(base, attempt.calls))
+        await chain.save(self._store, paid, self._settings.ttl_s)
+        return msgspec.structs.replace(attempt, summary=paid)
 
-    async def _append(self, chain: Chain, base: Summary) -> Attempt | None:
+    async def _append(self, chain: Chain, base: Summary) -> Attempt:
         """All segments in one call, appended to the request that was sent: it fitted the model's window, and does so
-        again. None where there is no such request, or where the answer was rejected: the client's own instructions
-        may have overruled ours.
+        again. Without a summary where there is no such request, or where the answer was rejected: the client's own
+        instructions may have overruled ours.
         """
         if chain.writer.prefix is None or not self._settings.ride_prefix:
-            return None
+            return Attempt()
         read = [entry for index in range(base.segments, len(chain)) for entry in chain.segment(index)]
         text, call = await self._author.write(chain, base.text, read, append=True)
         if text is None and call.result not in AWAY:
-            return None
+            return Attempt(calls=(call,))
         self._judge(chain, call)
         summary = None if text is None else Summary(len(chain), text)
         return Attempt(summary, chain.key(len(chain)), (call,))

@@ -21,7 +21,7 @@ from trimtab.context.plan.wanted import SummaryWanted
 from trimtab.context.policy import Hint
 from trimtab.store.protocol import Store
 from trimtab.store.sealed import Keyring
-from trimtab.summaries.chain import Chain, Summary, Writer
+from trimtab.summaries.chain import Chain, Spent, Summary, Writer
 from trimtab.summaries.completion import Complete
 from trimtab.summaries.flight import Background, Flights, Joined
 from trimtab.summaries.making import Attempt, Maker
@@ -38,6 +38,7 @@ class SummaryOutcome(msgspec.Struct, frozen=True):
     covers: int = 0  # segments in the text, from the first
     tokens_in: int = 0  # read and written by the calls that this request started and waited for
     tokens_out: int = 0
+    spent: Spent = Spent()  # on this summary and those before it, by all requests
     cause: str = ""  # of a fallback: what the call failed with, `late`, or `paused` after earlier failures
 
     def __repr__(self) -> str:
@@ -76,7 +77,7 @@ class Summarizer:
 
     async def prepare(self, wanted: SummaryWanted, messages: Sequence[bytes | Raw], writer: Writer) -> bool:
         """Make the summary in the background. False when it is stored, is being made, or all places are taken."""
-        chain = self._chain(wanted, messages, writer)
+        chain = self._chain(wanted, messages, msgspec.structs.replace(writer, background=True))
         newest = await self._newest(chain)
         if newest.segments == len(chain):
             return False
@@ -89,6 +90,10 @@ class Summarizer:
     async def stored(self, wanted: SummaryWanted, writer: Writer) -> int:
         """How many of the wanted segments the newest stored summary covers. Makes no call."""
         return (await self._newest(self._chain(wanted, (), writer))).segments
+
+    async def spent(self, wanted: SummaryWanted, writer: Writer) -> Spent:
+        """What the newest stored summary of the wanted segments cost. Makes no call."""
+        return (await self._newest(self._chain(wanted, (), writer))).spent
 
     async def drain(self, grace_s: float) -> None:
         """Start nothing more; wait `grace_s` seconds for calls under way, then cancel them."""
@@ -146,6 +151,7 @@ def _outcome(
         covers=summary.segments,
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
+        spent=summary.spent,
         cause=cause,
     )
 

@@ -34,6 +34,7 @@ class SummaryCall(msgspec.Struct, frozen=True):
     tokens_in: int  # as reported, or estimated where nothing is reported
     tokens_out: int
     seconds: float
+    background: bool = False  # no request waited for it
 
 
 class Author:
@@ -63,6 +64,7 @@ class Author:
             tokens_in=answer.prompt_tokens or _estimated(request, answer),
             tokens_out=answer.completion_tokens or text_tokens(answer.text),
             seconds=time.monotonic() - start,
+            background=chain.writer.background,
         )
         self._on_call(call)
         return (answer.text.strip() if call.result == MADE else None), call

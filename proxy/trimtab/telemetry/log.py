@@ -150,8 +150,9 @@ class ExchangeLog:
             "seconds": round(run.seconds, 3),
             "model": run.model[:_LONGEST],
         }
-        del found["prices"]
-        getattr(self._logger, level)("summary", **{name: value for name, value in found.items() if value != ""})
+        for name in ("prices", *(name for name in ("reason", "background") if not found[name])):
+            del found[name]
+        getattr(self._logger, level)("summary", **found)
 
     def redis(self, answers: bool, cause: str) -> None:
         """Write one line when Redis stops answering, or answers again. `cause` is one word: timeout, connection."""

@@ -100,6 +100,7 @@ class SummaryRun(Struct, frozen=True):
 
     `rejected`: the answer was not usable (empty, cut off, larger than its source). `failed`: there was no answer, or an
     error. `reason` is why: `cut_off`, `upstream_timeout`, `500 server_error`; "" for one that was made.
+    `background`: no request waited for it.
     """
 
     model: str
@@ -108,6 +109,7 @@ class SummaryRun(Struct, frozen=True):
     tokens_in: int = 0
     tokens_out: int = 0
     reason: str = ""
+    background: bool = False
     prices: Prices | None = None
 
 
