@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 
 from tests.exchange.requests import inspected
 from tests.support.scripted import Script, json_reply, reply, sse_reply
-from trimtab.exchange.verdict import ERROR_LIMIT, SLICE, WHOLE_LIMIT, slices, unpacking
+from trimtab.exchange.verdict import ERROR_LIMIT, WHOLE_LIMIT, parts, unpacking
 
 pytestmark = pytest.mark.anyio
 
@@ -65,24 +64,6 @@ async def test_too_many_bytes_is_neither_too_many_tokens_nor_too_many_a_minute(s
         assert verdict.too_many_bytes is heavy
 
 
-async def test_a_chunk_is_read_in_slices_between_which_others_run() -> None:
-    others: list[int] = []
-
-    async def other() -> None:
-        while True:
-            others.append(len(read))
-            await asyncio.sleep(0)
-
-    read: list[bytes] = []
-    running = asyncio.ensure_future(other())
-    async for part in slices(gzip.compress(bytes(1_000_000)), unpacking("gzip")):
-        read.append(part)
-    running.cancel()
-    assert max(map(len, read)) <= SLICE
-    assert b"".join(read) == bytes(1_000_000)
-    assert len(set(others)) >= len(read) - 1
-
-
-async def test_of_a_bomb_only_the_beginning_is_read() -> None:
-    read = [part async for part in slices(gzip.compress(bytes(50_000_000)), unpacking("gzip"))]
+def test_of_a_bomb_only_the_beginning_is_read() -> None:
+    read = [part for part in parts(gzip.compress(bytes(50_000_000)), unpacking("gzip"))]
     assert 1_000_000 < sum(map(len, read)) < 20_000_000

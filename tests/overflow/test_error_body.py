@@ -51,4 +51,4 @@ def test_what_is_not_json_decodes_to_none(data: bytes) -> None:
 
 def test_json_of_very_many_values_is_no_error() -> None:
     assert decode_json(b"[" + b"{}," * 200_000 + b"{}]") is None
-    assert decode_json('{"message": "' + "a, " * 30_000 + '"}') is not None
+    assert decode_json('{"message": "' + "a, " * 10_000 + '"}') is not None

@@ -23,6 +23,7 @@ from trimtab.context.read.memo import Memo
 _NEAR = 0.5
 # How many messages may have come since the counted request; a step of an agent adds two to a dozen.
 _REACH = 64
+_MOST_MESSAGES = 20_000  # of a conversation; naming the beginnings of a longer one takes too long
 # A factor in use is kept while the counts stay between these shares of what it predicts: below, room is wasted;
 # above, a request sized to the budget would be refused.
 _LOW, _HIGH = 0.85, 1.02
@@ -81,7 +82,7 @@ def counted(estimated: int, tokens: int, factor: float | None) -> Count | None:
 
 def near(history: History, factor: float, usable: int) -> bool:
     """True when a conversation is so large, for its budget of `usable` tokens, that its count matters."""
-    return history.tokens * factor > usable * _NEAR
+    return history.tokens * factor > usable * _NEAR and len(history.views) <= _MOST_MESSAGES
 
 
 def factor_of(last: LastCount, model_factor: float) -> float:

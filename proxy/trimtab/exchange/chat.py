@@ -7,12 +7,13 @@ A bug of ours in deciding or applying never stops a conversation: it is logged, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from trimtab.context.read.history import Reading
+from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import recognized
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
 from trimtab.exchange.access import credential, tenant
@@ -20,8 +21,9 @@ from trimtab.exchange.begun import not_the_stream, waiting
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Decider, Shaping, caller_of, untouched
 from trimtab.exchange.explain import ContextPlan, explain
-from trimtab.exchange.incoming import Body, Downstream, Incoming
+from trimtab.exchange.incoming import Body, Bounds, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
+from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
 from trimtab.exchange.outgoing import outgoing
 from trimtab.exchange.passthrough import upstream_of
 from trimtab.exchange.policies import is_ours
@@ -49,6 +51,7 @@ class Services(msgspec.Struct, frozen=True):
     decider: Decider
     telemetry: Telemetry
     compaction: Compaction | None = None
+    bounds: Bounds = Bounds()
 
 
 class ChatExchange:
@@ -65,6 +68,7 @@ class ChatExchange:
         self._dialect = notes.speaks
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
+        self._bounds = services.bounds
         self._incoming, self._notes = incoming, notes
         self._credential, self._tenant = credential(incoming), tenant(incoming)
         self._gathered = NO_SUMMARY
@@ -78,7 +82,7 @@ class ChatExchange:
         with self._notes.waiting():
             raw = await body.read()
         try:
-            self._decode(raw)
+            await self._decode(raw)
         except Unreadable as why:
             self._upstream = upstream_of(self._calls, self._incoming, raw)
             if isinstance(why, Unmanaged):
@@ -98,9 +102,9 @@ class ChatExchange:
     async def plan(self, body: Body) -> ContextPlan:
         """What would be done with the request; no model is called. Raises TrimtabError."""
         raw = await body.read()
-        self._dialect = recognized(raw)
+        self._dialect = await planned_beside(len(raw) > LIGHT_KNOWN, self._recognized, raw)
         try:
-            self._decode(raw)
+            await self._decode(raw)
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
         if not await self._decide():
@@ -109,18 +113,34 @@ class ChatExchange:
         cached = False
         if self._compaction is not None:
             cached = await self._compaction.stored(self._shaping, self._credential, self._tenant)
-        return explain(self._shaping, cached=cached)
+        return await planned_beside(self._heavy, explain, self._shaping, cached=cached)
 
     # -- decode and decide ---------------------------------------------------------------------------------------
 
-    def _decode(self, raw: bytes) -> None:
-        """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, Unreadable for
-        one that only this reader cannot follow, UnknownModel."""
-        self._reading = self._decider.read(raw, self._tenant, self._dialect)
+    async def _decode(self, raw: bytes) -> None:
+        """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, BodyTooLarge,
+        Unreadable for one that only this reader cannot follow, UnknownModel."""
+        self._reading = await planned_beside(len(raw) > LIGHT_KNOWN, self._read, raw)
         model = self._reading.request.model
         self._caller = caller_of(self._tenant, self._reading.request)
         self._upstream = self._calls.route(model or None)
         self._notes.model, self._notes.upstream = model, self._upstream.name
+
+    def _recognized(self, raw: bytes) -> Dialect:
+        self._bounds.check_values(raw)
+        return recognized(raw)
+
+    def _read(self, raw: bytes) -> Reading:
+        self._bounds.check_values(raw)
+        reading = self._decider.read(raw, self._tenant, self._dialect)
+        self._bounds.check_messages(len(reading.request.messages))
+        return reading
+
+    @property
+    def _heavy(self) -> bool:
+        """True when planning the request, or writing its body, takes more than a few milliseconds."""
+        request = self._reading.request
+        return len(request.body) > LIGHT_KNOWN or len(request.messages) > LIGHT_MESSAGES
 
     async def _decide(self) -> bool:
         """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
@@ -144,8 +164,10 @@ class ChatExchange:
             limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch, self._caller)
         began = notes.clock()
         with notes.span.child("plan"):
-            shaping = self._decider.decide(self._reading, upstream, chosen, limit, self._dialect, self._caller)
-        notes.planned(shaping, notes.clock() - began)
+            heavy = self._heavy or self._reading.new > LIGHT_NEW
+            known = (self._reading, upstream, chosen, limit, self._dialect, self._caller)
+            shaping = await planned_beside(heavy, self._decider.decide, *known)
+        await planned_beside(heavy, notes.planned, shaping, notes.clock() - began)
         return shaping
 
     def _fail_open(self, part: Literal["plan", "apply"], bug: Exception) -> None:
@@ -173,7 +195,7 @@ class ChatExchange:
             await verdict.answer.aclose()
             self._decider.learn_binding(self._upstream, self._shaping)
             return await self._forward_again(loose)
-        if verdict.too_many_bytes and (light := lighter(self._decided, self._decider.memo(self._dialect))) is not None:
+        if verdict.too_many_bytes and (light := await self._again(lighter, self._decided)) is not None:
             await verdict.answer.aclose()
             return await self._forward_again(light)
         overflow = await self._answer(verdict)
@@ -181,7 +203,7 @@ class ChatExchange:
             return None
         believed = overflow.as_believed
         learned = self._decider.observe_overflow(self._shaping, self._upstream, believed, self._caller)
-        small = smaller(self._decided, believed, learned, self._decider.memo(self._dialect))
+        small = await self._again(smaller, self._decided, believed, learned)
         if small is None:
             raise still_too_long(self._shaping, overflow)
         if self._begun:
@@ -193,6 +215,10 @@ class ChatExchange:
         if not speaks and self._notes.status < 400:
             self._decider.observe_smaller(refused, small, self._upstream, believed, self._caller)
         return None
+
+    async def _again(self, decide: Callable[..., Shaping | None], *known: object) -> Shaping | None:
+        """Another decision about the same request, with what is `known` now."""
+        return await planned_beside(self._heavy, decide, *known, self._decider.memo(self._dialect))
 
     async def _forward_again(self, shaping: Shaping) -> None:
         """The second try: its answer stands."""
@@ -252,19 +278,20 @@ class ChatExchange:
             notes.planned(self._shaping, 0.0)
         return gathered
 
-    def _call(self) -> Awaitable[Verdict]:
+    async def _call(self) -> Verdict:
         """Apply the plan and call the upstream."""
         shaping = self._shaping
         role = summary_role(self._upstream, shaping.request.model)
         try:
-            body = outgoing(shaping, self._gathered.text, role, include_usage=self._include_usage)
+            usage = self._include_usage
+            body = await planned_beside(self._heavy, outgoing, shaping, self._gathered.text, role, include_usage=usage)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._fail_open("apply", bug)
             body = shaping.request.body
             shaping = self._shaping = msgspec.structs.replace(shaping, plan=untouched(shaping.plan), max_tokens=None)
             self._notes.planned(shaping, 0.0)
             self._notes.outcome = "passed"
-        return self._calls.chat(self._upstream, self._incoming, body, self._notes, shaping.as_sent(body))
+        return await self._calls.chat(self._upstream, self._incoming, body, self._notes, shaping.as_sent(body))
 
     # -- answer and learn ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ from urllib.parse import unquote
 
 import msgspec
 
+from trimtab.errors import BodyTooLarge
+from trimtab.wire.values import has_more_values
+
 CHAT = "/v1/chat/completions"
 PLAN = "/v1/context/plan"
 BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})  # methods whose requests are taken to have no body
@@ -32,6 +35,30 @@ def plain_path(path: str) -> str:
     """A path in its plain spelling, for comparing. Most servers treat the other spellings like it (an escaped letter, a
     slash too many), so requests to them are managed like it."""
     return path if path == CHAT else re.sub("/+", "/", unquote(path)).rstrip("/")
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What one chat request may hold, so that no request takes the time and memory of a thousand others."""
+
+    max_messages: int = 100_000
+    max_values: int = 500_000
+
+    def check_values(self, body: bytes) -> None:
+        """Raises BodyTooLarge for JSON of more than `max_values` values; costs nothing for a body of fewer bytes."""
+        if has_more_values(body, self.max_values):
+            raise BodyTooLarge(
+                f"The request body has more than {self.max_values} JSON values. Send fewer, or raise max_values in "
+                "[server]."
+            )
+
+    def check_messages(self, count: int) -> None:
+        """Raises BodyTooLarge for more than `max_messages` messages."""
+        if count > self.max_messages:
+            raise BodyTooLarge(
+                f"The request has {count} messages, more than {self.max_messages}. Start a new chat, or raise "
+                "max_messages in [server].",
+                param="messages",
+            )
 
 
 class Incoming(msgspec.Struct, frozen=True):

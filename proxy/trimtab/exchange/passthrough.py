@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
 import msgspec
@@ -28,6 +28,7 @@ from trimtab.wire.media import JSON_HEADER, is_json
 
 _MODELS = "/v1/models"
 _LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
+_LARGEST_READ_AGAIN = 1 << 20  # bytes of a body that is read in other ways where it is not plain JSON
 _NOTHING_ADDED = RelayOptions()
 
 
@@ -72,13 +73,21 @@ def named_model(incoming: Incoming, body: bytes) -> str | None:
     none, or in a way that cannot be read: the upstream will refuse that itself. Never raises."""
     if incoming.path.startswith(_MODELS + "/"):
         return unquote(incoming.path[len(_MODELS) + 1 :]) or None
-    for source in (body, replace_lone_surrogates(body)) if body else ():
+    for source in _readings(body):
         try:
             model = msgspec.json.decode(msgspec.json.decode(source, type=_Named).model)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         return model if isinstance(model, str) else None
-    return _leniently(body)
+    return _leniently(body) if len(body) <= _LARGEST_READ_AGAIN else None
+
+
+def _readings(body: bytes) -> Iterator[bytes]:
+    """A body as it is, and as it can be read where characters of it are broken."""
+    if body:
+        yield body
+    if 0 < len(body) <= _LARGEST_READ_AGAIN:
+        yield replace_lone_surrogates(body)
 
 
 def _leniently(body: bytes) -> str | None:

@@ -16,15 +16,16 @@ from trimtab.dialects.chat import CHAT
 from trimtab.errors import UpstreamError
 from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Failure, Notes, Relayed
+from trimtab.exchange.offload import LIGHT_PIECE, read_beside
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.report import Report, event_with_fields, with_fields
-from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, slices, unpacking
+from trimtab.exchange.verdict import Verdict, is_heavy, parts, readable, unpacking
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
 from trimtab.telemetry import Usage
 from trimtab.upstream.headers import to_client
 from trimtab.wire import problem, sse
-from trimtab.wire.encoding import decode_or_empty
+from trimtab.wire.encoding import Decoder, decode_or_empty
 from trimtab.wire.usage import Usage as Reported
 
 _ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
@@ -113,9 +114,12 @@ class _Relay:
         await self._start(content_length=len(body))
         await self._down.end(body)
         if good:
-            self._read_usage(decode_or_empty(raw, verdict.encoding, WHOLE_LIMIT))
+            await read_beside(is_heavy(raw, verdict.encoding), self._read_whole, raw)
         else:
             self._read_error_code(raw, verdict.encoding)
+
+    def _read_whole(self, raw: bytes) -> None:
+        self._read_usage(readable(raw, self._verdict.encoding))
 
     def _read_usage(self, body: bytes) -> None:
         usage = self._dialect.usage(body, self._reported)
@@ -173,9 +177,8 @@ class _Relay:
             return await self._compressed(pulse)
         async for chunk in self._verdict.answer.chunks():
             if not tap.idle or not _uneventful(chunk):
-                began, found = tap.idle, False
-                async for part in slices(chunk):
-                    found |= any([self._observe(data) for data in tap.feed(part)])
+                began = tap.idle
+                found = await read_beside(len(chunk) > LIGHT_PIECE, self._read, tap, chunk)
                 if found and self._options.withhold_overflow and began:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
             if chunk:
@@ -190,11 +193,14 @@ class _Relay:
         tap, unpacked = sse.Tap(), unpacking(self._verdict.encoding)
         async for chunk in self._verdict.answer.chunks():
             await pulse.write(chunk)
-            async for part in slices(chunk, unpacked):
-                for data in tap.feed(part):
-                    self._observe(data)
+            await read_beside(True, self._read, tap, chunk, unpacked)
         for data in tap.flush():
             self._observe(data)
+
+    def _read(self, tap: sse.Tap, chunk: bytes, unpacked: Decoder | None = None) -> bool:
+        """Read what a chunk completes. True when it reports an overflow."""
+        found = [self._observe(data) for part in parts(chunk, unpacked) for data in tap.feed(part)]
+        return any(found)
 
     def _until_overflow(self, frames: Iterable[sse.Frame]) -> Iterator[bytes]:
         """The frames before the one that reports an overflow. One of which a part has been relayed already is not
@@ -210,9 +216,8 @@ class _Relay:
         out. All other events keep their bytes."""
         editor = sse.Editor()
         async for chunk in self._verdict.answer.chunks():
-            async for part in slices(chunk):
-                if out := b"".join([self._kept(frame) for frame in editor.feed(part)]):
-                    await pulse.write(out)
+            if out := await read_beside(len(chunk) > LIGHT_PIECE, self._edit, editor, chunk):
+                await pulse.write(out)
             if self._withheld is not None:
                 return
         rest = b"".join(self._kept(frame) for frame in editor.flush())
@@ -220,6 +225,9 @@ class _Relay:
             rest += self._added_event()
         if rest:
             await pulse.write(rest)
+
+    def _edit(self, editor: sse.Editor, chunk: bytes) -> bytes:
+        return b"".join([self._kept(frame) for frame in editor.feed(chunk)])
 
     def _kept(self, frame: sse.Frame) -> bytes:
         """What goes to the client in the place of one event."""

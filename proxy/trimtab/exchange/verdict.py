@@ -8,12 +8,13 @@ relay. A stream whose first event is long in coming is relayed before it is know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
 
 from trimtab.errors import RequestError
+from trimtab.exchange.offload import LIGHT_NEW, LIGHT_PIECE, read_beside
 from trimtab.overflow.classify import Overflow, classify, classify_event
 from trimtab.overflow.empty import empty_answer, empty_stream
 from trimtab.overflow.normalize import normalize
@@ -23,14 +24,16 @@ from trimtab.upstream.answer import Answer
 from trimtab.wire import sse
 from trimtab.wire.encoding import Decoder, decode_or_empty, decoder
 from trimtab.wire.media import EVENT_STREAM, EVENTS_HEAD, JSON, begins_like_events
+from trimtab.wire.values import has_more_values
 
 STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at,
 STREAM_RATIO = 200  # and how many times its encoded bytes: real streams compress 10 to 100 times, bombs 1,000 times
-SLICE = 8 << 10  # bytes of a stream that are read in one go: at worst they are 3,000 comments
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
 _MAY_FILL = 0.5  # share of the window: of a smaller prompt an empty answer is not an overflow, whatever the estimate
 _EMPTY_WAIT_S = 0.05  # seconds that the first event of a stream, without output, is held back for the second
+_MOST_VALUES = 500_000  # of one: those of 5,000 tokens with the logprobs of 20 others each
+_LIGHT_WHOLE = 64 << 10  # bytes of one that are read in a few milliseconds
 _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
 
 
@@ -83,8 +86,7 @@ async def inspect(
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
-    body = decode_or_empty(raw, encoding, WHOLE_LIMIT)
-    overflow = classify(answer.status, body, sent) or (empty_answer(body, sent) if sent else None)
+    overflow = await read_beside(is_heavy(raw, encoding), _overflow_in, answer.status, raw, encoding, sent)
     return Verdict(answer, overflow, raw, encoding=encoding, sent=sent)
 
 
@@ -105,6 +107,23 @@ async def _empty_stream(answer: Answer, size: int, sent: Sent) -> Overflow | Non
     return None
 
 
+def is_heavy(raw: bytes, encoding: str) -> bool:
+    """True when a whole answer takes more than a few milliseconds to read."""
+    return len(raw) > _LIGHT_WHOLE or bool(encoding)
+
+
+def readable(raw: bytes, encoding: str) -> bytes:
+    """A whole answer, decoded; empty where it cannot be decoded, or has more values than any real one."""
+    body = decode_or_empty(raw, encoding, WHOLE_LIMIT)
+    return b"" if has_more_values(body, _MOST_VALUES) else body
+
+
+def _overflow_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> Overflow | None:
+    """The overflow in a whole answer that is not an error by its status."""
+    body = readable(raw, encoding)
+    return classify(status, body, sent) or (empty_answer(body, sent) if sent else None)
+
+
 def encoding_of(answer: Answer) -> str:
     """The content-encoding of an answer; "" for none."""
     encoding = next((value for name, value in answer.headers if name.lower() == b"content-encoding"), b"")
@@ -114,13 +133,18 @@ def encoding_of(answer: Answer) -> str:
 
 async def _inspect_error(answer: Answer, encoding: str, sent: Sent | None) -> Verdict:
     raw = await answer.read(ERROR_LIMIT)
-    text = decode_or_empty(raw, encoding, ERROR_LIMIT)
-    overflow = (
-        classify(answer.status, text, sent) if text or not raw else None
-    )  # a body that cannot be read is not empty
-    too_many_bytes = answer.status == 413 and overflow is None and not _asks_to_wait(text)
+    # Short as it may be, to compare it with a long request takes its time.
+    heavy = len(raw) > LIGHT_PIECE or bool(encoding) or (sent is not None and sent.size > LIGHT_NEW)
+    overflow, too_many_bytes = await read_beside(heavy, _error_in, answer.status, raw, encoding, sent)
     body = raw if answer.complete else None
     return Verdict(answer, overflow, body, too_many_bytes=too_many_bytes, encoding=encoding)
+
+
+def _error_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> tuple[Overflow | None, bool]:
+    """The overflow in an error, and whether the request had too many bytes."""
+    text = decode_or_empty(raw, encoding, ERROR_LIMIT)
+    overflow = classify(status, text, sent) if text or not raw else None  # a body that cannot be read is not empty
+    return overflow, status == 413 and overflow is None and not _asks_to_wait(text)
 
 
 class _Beginning:
@@ -141,16 +165,19 @@ class _Beginning:
         while True:
             raw = await self._answer.read(self.size + 1)
             new, self.size = raw[self.size :], len(raw)
-            if await self._has_event(new) or not new or not self._patient:
+            heavy = len(new) > LIGHT_PIECE or self._unpacked is not None
+            if await read_beside(heavy, self._has_event, new):
+                return
+            if not new or not self._patient or self.size > ERROR_LIMIT:
                 return
             if not self._quiet and not self._may_be_an_error():
                 return
 
-    async def _has_event(self, new: bytes) -> bool:
+    def _has_event(self, new: bytes) -> bool:
         """Read on, or to the end when nothing is new. True when an event that says something has come."""
         if not new:
             return self._found(self._tap.flush())
-        async for text in slices(new, self._unpacked):
+        for text in parts(new, self._unpacked):
             if len(self._text) < _HEAD_LIMIT:
                 self._text += text
             elif self._unpacked is not None:
@@ -188,15 +215,10 @@ def unpacking(encoding: str) -> Decoder | None:
     return decoder(encoding, STREAM_LIMIT, STREAM_RATIO) if encoding else None
 
 
-async def slices(chunk: bytes, unpacked: Decoder | None = None) -> AsyncIterator[bytes]:
-    """One chunk of a stream, decoded, in slices between which others run. It ends early where the chunk cannot be
-    decoded, or is a bomb."""
+def parts(chunk: bytes, unpacked: Decoder | None) -> Iterator[bytes]:
+    """One chunk of a stream, decoded. It ends early where the chunk cannot be decoded, or is a bomb."""
     with suppress(RequestError):
-        for piece in unpacked.pieces(chunk) if unpacked else (chunk,):
-            for at in range(0, len(piece), SLICE):
-                if at or piece is not chunk:
-                    await asyncio.sleep(0)
-                yield piece[at : at + SLICE]
+        yield from unpacked.pieces(chunk) if unpacked else (chunk,)
 
 
 def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:

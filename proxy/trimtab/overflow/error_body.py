@@ -19,7 +19,7 @@ import msgspec
 from trimtab.overflow.sent import Sent
 
 MAX_JSON = 4 * 1024 * 1024  # bytes decoded as JSON; a longer body is read as text
-_MAX_VALUES = 100_000  # values of it; real errors have a few dozen, and a million objects would take a second
+_MAX_VALUES = 20_000  # values of it; real errors have a few dozen, and a million objects would take a second
 MAX_TEXT = 4000  # characters kept of one sentence
 MAX_PARTS = 12  # sentences kept of one body, and codes; each may take ten milliseconds to classify
 _MAX_DEPTH = 16  # levels of nesting, JSON inside strings included

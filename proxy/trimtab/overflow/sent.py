@@ -58,6 +58,11 @@ class Sent:
         self._body = body
 
     @property
+    def size(self) -> int:
+        """Bytes of the request."""
+        return len(self._body)
+
+    @property
     def comparable(self) -> bool:
         """True when the request is small enough to compare texts with it."""
         return 0 < len(self._body) <= LARGEST

@@ -59,7 +59,7 @@ class RequestBody:
             self._hold(len(chunk))
             parts.append(chunk)
         raw = parts[0] if len(parts) == 1 else b"".join(parts)
-        return self._decoded(raw) if self._encoding not in ("", "identity") else raw
+        return await self._decoded(raw) if self._encoding not in ("", "identity") else raw
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The bytes as they arrive, untouched. Raises ClientGone and UploadTimeout."""
@@ -124,8 +124,9 @@ class RequestBody:
         self._load.hold(size)
         self.held += size
 
-    def _decoded(self, raw: bytes) -> bytes:
-        body = decode_body(raw, self._encoding, self._max)
+    async def _decoded(self, raw: bytes) -> bytes:
+        """In a thread: a few kilobytes may become `max_body_mb`. The decoders let others run."""
+        body = await asyncio.to_thread(decode_body, raw, self._encoding, self._max)
         if body is None:
             raise UnknownEncoding("Unknown Content-Encoding of the request body. Use gzip, deflate, br, zstd or none.")
         self._hold(max(0, len(body) - len(raw)))

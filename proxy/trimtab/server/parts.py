@@ -18,6 +18,7 @@ from trimtab.exchange.calls import Calls
 from trimtab.exchange.chat import Services
 from trimtab.exchange.decide import Decider
 from trimtab.exchange.gateway import Gateway
+from trimtab.exchange.incoming import Bounds
 from trimtab.exchange.notes import prices
 from trimtab.exchange.policies import Policies
 from trimtab.exchange.summary_call import Compaction, complete
@@ -82,7 +83,8 @@ class Parts:
             compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
         policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
         decider = Decider(self.limits, policies)
-        self.gateway = Gateway(Services(self.calls, decider, self.telemetry, compaction), access)
+        bounds = Bounds(server.max_messages, server.max_values)
+        self.gateway = Gateway(Services(self.calls, decider, self.telemetry, compaction, bounds), access)
         max_bytes = server.max_in_flight_mb * _MB if server.max_in_flight_mb else bodies_within(memory_limit())
         self.load = Load(server.max_in_flight, max_bytes)
         self.telemetry.watch_load(lambda: (self.load.bytes, max_bytes))

@@ -25,6 +25,8 @@ from trimtab.wire.request import Request, Unreadable
 _LONE = re.compile(
     rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
+_MOST_ESCAPES = 500_000  # of characters in one body: each costs a call of a function
+_LARGEST_EXPLAINED = 8 << 20  # bytes of JSON that are read once more to say what is wrong with them
 # Replaces the messages that are skipped. Random for each process (hash randomization), so that no body contains it.
 _MARKER = b'"%d"' % hash(__name__)
 
@@ -119,8 +121,11 @@ def is_present(raw: Raw) -> bool:
 
 
 def replace_lone_surrogates(body: bytes) -> bytes:
-    """`body` with every escaped lone surrogate replaced by U+FFFD; the same object when there is nothing to replace."""
-    return _LONE.sub(lambda m: rb"\ufffd" if m.group(2) else m.group(0), body) if b"\\u" in body else body
+    """`body` with every escaped lone surrogate replaced by U+FFFD; the same object when there is nothing to replace, or
+    too many escapes to look at."""
+    if not 0 < body.count(b"\\u") < _MOST_ESCAPES:
+        return body
+    return _LONE.sub(lambda m: rb"\ufffd" if m.group(2) else m.group(0), body)
 
 
 def _cut_out(spans: Spans, body: bytes) -> bytes:
@@ -128,7 +133,10 @@ def _cut_out(spans: Spans, body: bytes) -> bytes:
 
 
 def _error_for(source: bytes, name: str) -> Exception:
-    """InvalidRequest for what is not JSON; Unreadable for JSON that only this reader cannot read."""
+    """InvalidRequest for what is not JSON; Unreadable for JSON that only this reader cannot read, and for more of it
+    than can be looked at twice."""
+    if len(source) > _LARGEST_EXPLAINED:
+        return Unreadable(f"not JSON with a list of {name}")
     try:
         json.loads(source)
     except RecursionError:

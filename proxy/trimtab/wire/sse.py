@@ -38,11 +38,12 @@ class Frame(NamedTuple):
 class Editor:
     """Cuts a stream into frames. An event is held until it is complete, up to `limit` bytes."""
 
-    __slots__ = ("_held", "_limit", "_oversized", "_started")
+    __slots__ = ("_held", "_limit", "_lines", "_oversized", "_started")
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._held = bytearray()
         self._limit = limit
+        self._lines = 0  # held
         self._oversized = False
         self._started = False
 
@@ -53,6 +54,7 @@ class Editor:
             return [Frame(event(data), data) for data in whole] if len(whole) > 1 else [Frame(chunk, whole[0])]
         searched = max(0, len(self._held) - 3)
         self._held += chunk
+        self._lines += chunk.count(b"\n") + chunk.count(b"\r")
         return self._cut(searched)
 
     def flush(self) -> list[Frame]:
@@ -69,7 +71,8 @@ class Editor:
             start = end.end()
         if start:
             del self._held[:start]
-        if len(self._held) > self._limit:
+            self._lines = self._held.count(b"\n") + self._held.count(b"\r")
+        if len(self._held) > self._limit or self._lines > _MOST_LINES:
             frames.append(self._pass_oversized())
         return frames
 
@@ -77,7 +80,7 @@ class Editor:
         """Give out most of an event that is too large, without the last bytes, in which its end may begin."""
         piece = Frame(bytes(self._held[:-3]), None)
         del self._held[:-3]
-        self._oversized = True
+        self._oversized, self._lines = True, 0
         return piece
 
     def _frame(self, raw: bytes) -> Frame:

@@ -15,6 +15,7 @@ weights are fitted to o200k by `tests/bench/fit_weights.py`; docs/estimation.md 
 from __future__ import annotations
 
 from binascii import unhexlify
+from collections.abc import Iterator
 from typing import Final
 from zlib import adler32
 
@@ -28,6 +29,7 @@ MAX_WEIGHT: Final = 63
 """The largest weight: the sum of `_RUN` of them stays below Adler's modulus, 65,521."""
 
 _RUN: Final = 1024  # weights added up at once
+_PART: Final = 1 << 20  # bytes of a text beyond ASCII weighed at once
 _BLOCK: Final = 8 * _RUN  # bytes weighed at once: few enough to stay in the processor's nearest cache
 
 _LOWER_RARE = b"bfgjkpqvwxz"
@@ -140,9 +142,20 @@ def bytes_tokens(data: bytes) -> int:
         # Each block includes the first byte of the next, so that the pair across the border counts too.
         weight = sum([_total(_pair_weights(data[at : at + _BLOCK + 1])) for at in range(0, len(data), _BLOCK)])
     if not data.isascii():
-        weight += _high_weight(data.translate(None, _ASCII))
+        weight += sum([_high_weight(part.translate(None, _ASCII)) for part in _whole_characters(data)])
     # The first byte has no neighbour before it, so the pair that begins its word is missing: hence the 1.
     return 1 + weight // SCALE
+
+
+def _whole_characters(data: bytes) -> Iterator[bytes]:
+    """UTF-8 in parts that end with a whole character: one call over megabytes would keep other threads waiting."""
+    at = 0
+    while at < len(data):
+        end = at + _PART
+        while end < len(data) and end > at + _PART - 4 and 0x80 <= data[end] < 0xC0:
+            end -= 1
+        yield data[at:end] if at or end < len(data) else data
+        at = end
 
 
 def _pair_weights(block: bytes) -> bytes:

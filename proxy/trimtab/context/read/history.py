@@ -45,6 +45,13 @@ class Reading(msgspec.Struct, frozen=True):
     request: Request
     match: Match
 
+    @property
+    def new(self) -> int:
+        """Bytes of the body that were not read before."""
+        messages = self.request.messages
+        known = messages.known if isinstance(messages, Messages) else []
+        return len(self.request.body) - (known[-1].stop if known else 0)
+
 
 class Reader:
     """Reads requests of one format, and remembers their prefixes and messages. One for the process."""

@@ -1,0 +1,42 @@
+"""Counting the values of a JSON text: those in strings do not count, and no cut changes the count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.wire import values
+from trimtab.wire.values import has_more_values
+
+TEXTS = {
+    "numbers": (b"[" + b"0," * 1_000 + b"0]", 1_001),
+    "objects": (b"[" + b"{}," * 1_000 + b"{}]", 1_001),
+    "fields": (json.dumps({f"f{i}": i for i in range(1_000)}).encode(), 1_999),
+    "lists in lists": (b"[" * 1_000 + b"]" * 1_000, 1_000),
+    "commas in a string": (b'["' + b",:[" * 1_000 + b'"]', 1),
+    "quotes in a string": (b'["' + b'\\",' * 1_000 + b'"]', 1),
+    "backslashes in a string": (b'["' + b"\\\\" * 1_000 + b'",1,2]', 3),
+}
+
+
+@pytest.mark.parametrize(("text", "found"), TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("size", [1, 2, 3, 1 << 20])
+def test_values_are_counted(text: bytes, found: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "_SLICE", size)
+    assert has_more_values(text, found - 1)
+    assert not has_more_values(text, found)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_any_json_has_at_most_as_many_as_are_counted(value: Any) -> None:
+    text = json.dumps(value).encode()
+    assert not has_more_values(text, text.count(b",") + text.count(b":") + text.count(b"["))
+    assert has_more_values(b"[" + text + b",0]", 1) == (len(text) > 0)
