@@ -107,6 +107,7 @@ FAULTS = (
         cause="the upstream takes the request and sends nothing",
         upstream="silent",
         script=[STALL],
+        clients=3,  # each call takes two seconds, and the alert wants five within a window
         series=(_responses("silent", "none"),),
         alerts=(_alert("TrimtabUpstreamFailing", "silent"),),
         log={**_FAILED, "upstream": "silent", "status": 504},
@@ -188,7 +189,7 @@ FAULTS = (
             _responses("summaries", "5xx"),
         ),
         alerts=("TrimtabSummariesFailing",),
-        log={"summary": "fallback", "model": "long", "dropped": True},
+        log={"summary": "fallback", "model": "long", "dropped": True, "summary_cause": True},
     ),
     Fault(
         name="Redis down",
