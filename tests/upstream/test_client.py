@@ -251,6 +251,15 @@ NOT_RETRIED = {
         CHAT,
         BODY,
     ),
+    "a long retry-after-ms": (reply(503, headers=[(b"retry-after-ms", b"1500")]), CHAT, BODY),
+    "retry-after-ms goes first": (
+        reply(503, headers=[(b"retry-after", b"0"), (b"Retry-After-Ms", b"1500")]),
+        CHAT,
+        BODY,
+    ),
+    "x-should-retry": (reply(503, headers=[(b"X-Should-Retry", b"false")]), CHAT, BODY),
+    "an overflow in a 503": (json_reply({"error": {"message": "prompt is too long: 9 tokens"}}, 503), CHAT, BODY),
+    "an invalid request in a 502": (json_reply({"error": {"type": "invalid_request_error"}}, 502), CHAT, BODY),
     "a POST that creates": (reply(503), "/v1/batches", BODY),
 }
 
@@ -261,6 +270,23 @@ async def test_answers_that_are_not_retried(client: Client, script: list[bytes],
         answer = await call(client, settings(server.base_url), path, body=body)
         await answer.aclose()
     assert len(server.requests) == 1
+
+
+async def test_a_short_wait_that_is_asked_for_is_kept(client: Client) -> None:
+    asked = reply(503, headers=[(b"retry-after-ms", b"700")])
+    async with ScriptedUpstream(asked, json_reply({"ok": True})) as server:
+        began = asyncio.get_running_loop().time()
+        answer = await call(client, settings(server.base_url))
+        assert asyncio.get_running_loop().time() - began >= 0.7
+        assert await text(answer) == b'{"ok":true}'
+
+
+async def test_of_an_answer_that_is_not_retried_no_byte_is_lost(client: Client) -> None:
+    script = json_reply({"error": {"message": "prompt is too long: 9 tokens"}}, 503)
+    async with ScriptedUpstream(script) as server:
+        answer = await call(client, settings(server.base_url))
+        assert b"prompt is too long" in await text(answer)
+        assert answer.complete
 
 
 async def test_no_retries_means_one_try(client: Client) -> None:

@@ -2,17 +2,21 @@
 
 Nothing is sent again after the first byte of an answer. Before it, a failed connection is retried for every request;
 a connection that closed silently, and a 502, 503 or 504, only for requests that change nothing upstream. Other
-statuses, 429 among them, are for the client to act on. When the retries run out, the last answer is relayed as it is.
+statuses, 429 among them, are for the client to act on. What the upstream asks for goes first: `x-should-retry: false`
+(OpenAI's SDKs obey it), and a wait, in `retry-after-ms` or `retry-after`. An error that is about the request would be
+the same again, whatever its status. When the retries run out, the last answer is relayed as it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Protocol
 
 import stamina
 from multidict import CIMultiDict
 
+from trimtab.overflow.classify import classify
 from trimtab.upstream.failures import Failure, Retry
 from trimtab.upstream.headers import Pairs
 from trimtab.upstream.settings import UpstreamSettings
@@ -72,7 +76,9 @@ class Call:
             return False
         if isinstance(outcome, Failure):
             return outcome.retry is Retry.SAFE or (outcome.retry is Retry.IF_REPEATABLE and self.repeatable)
-        return outcome.status in _RETRIED_STATUS and self.repeatable and not _asks_for_a_long_wait(outcome)
+        if outcome.status not in _RETRIED_STATUS or not self.repeatable:
+            return False
+        return _value(outcome, b"x-should-retry").lower() != b"false" and asked_wait(outcome) <= _MAX_RETRY_AFTER_S
 
 
 class Upload:
@@ -109,12 +115,27 @@ def tries(upstream: UpstreamSettings) -> AsyncIterator[stamina.Attempt]:
     ).__aiter__()
 
 
-def _asks_for_a_long_wait(answer: Head) -> bool:
-    value = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"0")
-    try:
-        return float(value) > _MAX_RETRY_AFTER_S
-    except ValueError:  # a date, which is in whole seconds
-        return True
+def asked_wait(outcome: Head | Failure) -> float:
+    """Seconds that an upstream asks to wait before the next try; 0 where it does not, infinite for a date."""
+    if isinstance(outcome, Failure):
+        return 0.0
+    for name, unit in ((b"retry-after-ms", 0.001), (b"retry-after", 1.0)):
+        if value := _value(outcome, name):
+            try:
+                return max(0.0, float(value)) * unit
+            except ValueError:  # a date, which is in whole seconds
+                return math.inf
+    return 0.0
+
+
+def is_about_the_request(status: int, body: bytes) -> bool:
+    """True when an error would be the same for the same request: its prompt is too long, or it is invalid. Gateways
+    report their upstream's 400 as a 502 or 503."""
+    return b"invalid_request_error" in body or classify(status, body) is not None
+
+
+def _value(answer: Head, name: bytes) -> bytes:
+    return next((value.strip() for found, value in answer.headers if found.lower() == name), b"")
 
 
 def _texts(headers: Pairs) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ httpx joins. The proxy's own calls go through the same sessions (`own_calls`).
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterable
 from functools import lru_cache
@@ -18,14 +19,17 @@ from yarl import URL
 from trimtab.errors import UpstreamUnreachable
 from trimtab.upstream.aiohttp_hooks import Connector, Request
 from trimtab.upstream.answer import Answer
-from trimtab.upstream.call import Call, TryAgain, Upload, tries
+from trimtab.upstream.call import Call, TryAgain, Upload, asked_wait, is_about_the_request, tries
 from trimtab.upstream.failures import AIOHTTP_ERRORS, Failure, failure
 from trimtab.upstream.headers import Pairs
 from trimtab.upstream.routing import url_of
 from trimtab.upstream.settings import UpstreamSettings
+from trimtab.wire.encoding import decode_or_empty
+from trimtab.wire.media import parse_content_length
 
 # Bytes of a response header. aiohttp allows 8 KB; longer ones exist (long cookies, tracing baggage).
 _MAX_HEADER = 64 * 1024
+_SHORT_ERROR = 64 * 1024  # bytes of an error that is read before another try
 
 
 def open_session(tls: ssl.SSLContext | bool = True) -> aiohttp.ClientSession:
@@ -99,7 +103,10 @@ class Client:
                 if attempt.num > call.upstream.retries or not call.may_retry(outcome):
                     break
                 if isinstance(outcome, Answer):
+                    if await _would_be_the_same(outcome):
+                        break
                     await outcome.aclose()
+                await asyncio.sleep(asked_wait(outcome))
                 raise TryAgain(call.upstream.name)
         return outcome
 
@@ -124,6 +131,18 @@ class Client:
             response.close()
             return failure(aiohttp.ClientResponseError(response.request_info, ()), upstream)
         return Answer(response, upstream)
+
+
+async def _would_be_the_same(answer: Answer) -> bool:
+    """Whether an error that is short, and states its length, is about the request."""
+    fields = {name.lower(): value for name, value in answer.headers}
+    size = parse_content_length(fields.get(b"content-length", b""))
+    if not size or size > _SHORT_ERROR:
+        return False
+    body = await answer.read(size)
+    return is_about_the_request(
+        answer.status, decode_or_empty(body, fields.get(b"content-encoding", b"").decode("latin-1"), _SHORT_ERROR)
+    )
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from the environment.
 
 from __future__ import annotations
 
+import asyncio
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from trimtab.upstream.call import Call, TryAgain, tries
+from trimtab.upstream.call import Call, TryAgain, asked_wait, is_about_the_request, tries
 from trimtab.upstream.client import Client
 from trimtab.upstream.failures import AIOHTTP_ERRORS, Failure, Retry, failure, interruption
 from trimtab.upstream.headers import Pairs
@@ -27,6 +28,9 @@ from trimtab.wire.encoding import decode_or_empty
 
 # The transport turns most of aiohttp's errors into httpx's and lets the others through.
 _ERRORS = (httpx.TransportError, httpx.InvalidURL, *AIOHTTP_ERRORS)
+
+
+_SHORT_ERROR = 64 * 1024  # bytes of an error that is read before another try
 
 
 class Reply(NamedTuple):
@@ -57,7 +61,8 @@ class OwnCalls:
         async for attempt in tries(upstream):
             with attempt:
                 outcome = await self._attempt(call, body, limit)
-                if attempt.num <= upstream.retries and call.may_retry(outcome):
+                if attempt.num <= upstream.retries and call.may_retry(outcome) and not _would_be_the_same(outcome):
+                    await asyncio.sleep(asked_wait(outcome))
                     raise TryAgain(upstream.name)
         if isinstance(outcome, Failure):
             outcome.error.retries = attempt.num - 1
@@ -88,6 +93,10 @@ class OwnCalls:
         if key not in self._over:
             self._over[key] = _over(*key)
         return self._over[key]
+
+
+def _would_be_the_same(outcome: Reply | Failure) -> bool:
+    return isinstance(outcome, Reply) and is_about_the_request(outcome.status, outcome.body[:_SHORT_ERROR])
 
 
 def _over(session: aiohttp.ClientSession, proxy: str | None) -> httpx.AsyncClient:
