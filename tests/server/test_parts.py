@@ -23,9 +23,9 @@ from trimtab.store.redis import RedisStore
 
 pytestmark = pytest.mark.anyio
 
-ALONE = "No Redis is configured: summaries and lessons stay in this process."
-SHARED = "Redis answers: summaries and lessons are shared."
-AWAY = "Redis does not answer: summaries and lessons stay in this process until it does."
+ALONE = ""
+SHARED = "Redis answers"
+AWAY = "Redis does not answer, summaries and lessons stay in this process until it does"
 
 
 @pytest.fixture(scope="module")

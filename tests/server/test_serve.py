@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import socket
 from pathlib import Path
@@ -30,19 +29,6 @@ QUICK = '[limits]\ndiscover = false\nask_usage = "never"\n[server]\ndrain_s = {}
 async def status(served: Served, path: str) -> int:
     async with aiohttp.ClientSession() as session, session.get(served.url + path) as answer:
         return answer.status
-
-
-async def test_it_writes_where_it_listens_and_what_is_shared() -> None:
-    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, serving(upstream.base_url) as served:
-        assert (await post(served.url, BODY)).status == 200
-        written = (served.folder / "errors").read_text().splitlines()
-        served.kill(signal.SIGTERM)
-        await served.ended(10)
-        lines = served.records()
-    assert re.fullmatch(rf"trimtab listens on {served.base_url}  \(health: .*/healthz/ready, metrics: .*\)", written[0])
-    assert written[1].startswith("No Redis is configured")
-    assert len(written) == 2
-    assert [(line["outcome"], line["level"]) for line in lines] == [("passed", "info")]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ import msgspec
 
 from tests.support.scripted import closed_port
 
-GREETING = ("trimtab listens on ", "No Redis is configured", "Redis answers", "Redis does not answer")
+GREETING = ("trimtab ", "configuration: ", "health: ", "stopping: ", "stopped")
 READY_S = 60  # seconds; a busy machine takes its time to import
 CONFIG = '[[upstreams]]\nname = "test"\nbase_url = "{upstream}"\n'
 

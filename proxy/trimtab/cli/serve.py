@@ -52,11 +52,4 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
     settings = settings_of(config, upstream)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     server = msgspec.structs.replace(settings.server, **given)
-    run(msgspec.structs.replace(settings, server=server), _announce)
-
-
-def _announce(url: str, shared: str) -> None:
-    """Print where the server listens, and what replicas share."""
-    click.echo(
-        f"trimtab listens on {url}/v1  (health: {url}/healthz/ready, metrics: {url}/metrics)\n{shared}", err=True
-    )
+    run(msgspec.structs.replace(settings, server=server), config or "")

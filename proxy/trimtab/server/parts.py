@@ -91,12 +91,12 @@ class Parts:
         self.watches = Watches()
 
     async def start(self) -> str:
-        """Connect to the store. Returns a sentence about what replicas share."""
+        """Connect to the store. Returns a clause about Redis, empty where none is configured."""
         if self.settings.redis is None:
-            return "No Redis is configured: summaries and lessons stay in this process."
+            return ""
         if await self.store.ping():
-            return "Redis answers: summaries and lessons are shared."
-        return "Redis does not answer: summaries and lessons stay in this process until it does."
+            return "Redis answers"
+        return "Redis does not answer, summaries and lessons stay in this process until it does"
 
     async def aclose(self) -> None:
         """Finish or give up the background work, then close all connections."""

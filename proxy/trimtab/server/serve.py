@@ -10,7 +10,6 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 
 import uvloop
@@ -21,6 +20,7 @@ from litestar.types import ASGIApp
 
 from trimtab.errors import ConfigError
 from trimtab.exchange.incoming import STOPPING
+from trimtab.server import announce
 from trimtab.server.app import create_app, create_metrics_app
 from trimtab.server.parts import Parts
 from trimtab.server.startup import check_startable
@@ -34,11 +34,11 @@ _HEADER_BUFFER = 128 * 1024
 _CLOSING_S = 5.0
 
 
-def serve(settings: Settings, ready: Callable[[str, str], None] = lambda url, shared: None) -> None:
-    """Listen until a signal comes. `ready` is called once the server listens, with its URL and a sentence about what
-    replicas share. Raises ConfigError."""
+def serve(settings: Settings, config: str = "") -> None:
+    """Listen until a signal comes. `config` is the name of the file that `settings` are from, to be shown. Raises
+    ConfigError."""
     check_startable(settings)
-    uvloop.run(_serve(settings, ready))
+    uvloop.run(_serve(settings, config))
 
 
 def address(host: str, port: int) -> str:
@@ -69,7 +69,7 @@ def claim(host: str, port: int) -> int:
         ) from error
 
 
-async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
+async def _serve(settings: Settings, config: str) -> None:
     host, port = settings.server.host, claim(settings.server.host, settings.server.port)
     metrics = _metrics_address(settings)
     parts = Parts(settings)
@@ -81,18 +81,22 @@ async def _serve(settings: Settings, ready: Callable[[str, str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     running, *others = [asyncio.ensure_future(listener.serve()) for listener in listeners]
-    ready(address(host, port), await parts.start())
+    url = address(host, port)
+    announce.started(parts, url, address(*metrics) if metrics else url, config, await parts.start())
     # What lives as long as the process need not be searched for garbage: a full search takes tens of milliseconds.
     gc.collect()
     gc.freeze()
     waiting = asyncio.ensure_future(stop.wait())
     await asyncio.wait((running, *others, waiting), return_when=asyncio.FIRST_COMPLETED)
     if waiting.done():
+        announce.draining(parts)
         await _drain(parts, stop)
+    open_still = parts.load.requests
     for listener in listeners:
         listener.stop()  # type: ignore[no-untyped-call]
     await _closed(running, parts)
     await asyncio.gather(*others)
+    announce.stopped(parts, open_still)
 
 
 def _metrics_address(settings: Settings) -> tuple[str, int] | None:

@@ -21,6 +21,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from trimtab.telemetry.pretty import pretty
 from trimtab.telemetry.record import Exchange, SummaryRun
 from trimtab.telemetry.settings import TelemetrySettings
 
@@ -128,20 +129,38 @@ class JsonLines:
         return msgspec.json.encode(found, enc_hook=str).decode() + "\n"
 
 
+class PrettyLines:
+    """Writes one line for each request as a person reads it (`pretty`). Lines below the level `floor` are not
+    written."""
+
+    def __init__(self, stream: TextIO, floor: int, encoding: str) -> None:
+        self._stream, self._floor = stream, floor
+        self._arrow = "→" if encoding.lower().startswith("utf") else "->"
+
+    def write(self, exchanges: Iterable[Ended]) -> None:
+        """Write a line for each exchange."""
+        for exchange, at in exchanges:
+            if _NUMBERS[_level(exchange)] >= self._floor:
+                line = pretty(exchange, at, colours=self._stream.isatty(), arrow=self._arrow)
+                self._stream.write(line + "\n")
+        self._stream.flush()
+
+
 class ExchangeLog:
     """Writes records. Levels: `error` for a bug of ours, `warning` for what an operator should look into, `info` for
     everything else, also for a refusal: that is a decision for a person, not an outage."""
 
-    def __init__(self, logger: WrappedLogger, lines: JsonLines | None = None) -> None:
+    def __init__(self, logger: WrappedLogger, lines: JsonLines | PrettyLines) -> None:
         self._logger, self._lines = logger, lines
+        self.is_json = isinstance(lines, JsonLines)
 
     def exchanges(self, ended: Sequence[Ended]) -> None:
         """Write one line for each exchange that ended."""
-        if self._lines is not None:
-            self._lines.write(ended)
-            return
-        for exchange, _ in ended:
-            getattr(self._logger, _level(exchange))("exchange", **fields(exchange))
+        self._lines.write(ended)
+
+    def event(self, name: str, level: str = "info", **found: Any) -> None:
+        """Write one line for something that is no exchange."""
+        getattr(self._logger, level)(name, **found)
 
     def summary_run(self, run: SummaryRun) -> None:
         """Write one line for a call of the summary model."""
@@ -205,6 +224,7 @@ def _renderer(settings: TelemetrySettings, stream: TextIO) -> Processor:
 
 def configure(settings: TelemetrySettings, stream: TextIO | None = None) -> ExchangeLog:
     """Set up this process's log, to `stream` (standard output by default), and return the writer of records."""
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     stream = cast(TextIO, Lossy(stream or sys.stdout))
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     render = _renderer(settings, stream)
@@ -215,7 +235,8 @@ def configure(settings: TelemetrySettings, stream: TextIO | None = None) -> Exch
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
-    return ExchangeLog(logger.bind(), JsonLines(stream, level) if render is _json else None)
+    lines = JsonLines(stream, level) if render is _json else PrettyLines(stream, level, encoding)
+    return ExchangeLog(logger.bind(), lines)
 
 
 def _route_libraries(stream: TextIO, level: int, render: Processor) -> None:
