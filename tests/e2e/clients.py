@@ -1,7 +1,8 @@
 """The real clients as a table: how each is started headless and told where its API is.
 
-A client is a command in a scratch home, with files written there first. `{base_url}`, `{question}`, `{home}` and
-`{model}` are filled in. Agents that compact their own history have that switched off: what is tried is Trimtab.
+A client is a command in a scratch home, with files written there first. `{base_url}`, `{origin}`, `{question}`,
+`{home}` and `{model}` are filled in. Agents that compact their own history have that switched off: what is tried is
+Trimtab.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Ran:
 
 async def run(client: Client, base_url: str, question: str, home: Path, within_s: float) -> Ran:
     """Run a client to its end. One that takes longer than `within_s` seconds is stopped; its status is negative."""
-    filled = {"base_url": base_url, "home": str(home), "model": MODEL, "question": question}
+    origin = base_url.removesuffix("/v1")
+    filled = {"base_url": base_url, "origin": origin, "home": str(home), "model": MODEL, "question": question}
     _write(client.files, home, filled)
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TERM")}
     ours = {"HOME": str(home), "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "sk-test", "NO_COLOR": "1", "CI": "1"}

@@ -20,6 +20,7 @@ PYTHON = {
     "langchain-openai": "1.7.4",
     "langgraph": "1.2.24",
     "openai-agents": "0.24.0",
+    "anthropic": "2.14.0",
 }
 NODE = {
     "openai": "6.49.0",
@@ -27,6 +28,8 @@ NODE = {
     "@qwen-code/qwen-code": "0.15.10",
     "@mariozechner/pi-coding-agent": "0.73.1",
     "@continuedev/cli": "1.5.47",
+    "@openai/codex": "0.171.0",
+    "@anthropic-ai/claude-code": "2.1.197",
 }
 
 
