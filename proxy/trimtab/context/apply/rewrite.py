@@ -95,12 +95,12 @@ def truncated(content: Any, chars: int) -> Any:
 
 def _clear(fields: Fields, tokens: int) -> None:
     """The placeholder; or the one above an extract of at most `tokens` tokens, where there is something to extract."""
-    fields["content"] = cleared(msgspec.json.decode(fields.get("content", b"null")), tokens)
+    fields["content"] = cleared(fields.get("content", b"null"), tokens)
 
 
-def cleared(content: Any, tokens: int) -> Any:
-    """What stands in place of the content of a result."""
-    text = content_text(content) if tokens else ""
+def cleared(content: bytes | Raw, tokens: int) -> Any:
+    """What stands in place of the content of a result, which is read only where an extract of it is to stay."""
+    text = content_text(msgspec.json.decode(content)) if tokens else ""
     if text.startswith(CLEARED_TO_EXTRACT):
         return content
     extract = "" if text == PLACEHOLDER else of_result(text, tokens)

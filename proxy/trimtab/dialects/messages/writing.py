@@ -30,7 +30,7 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
         text = msgspec.json.decode(fields["text"])
         fields["text"] = head(text, amount) if stage == "truncated" else head_and_tail(text, amount)
     elif stage == "cleared":
-        fields["content"] = cleared(msgspec.json.decode(fields.get("content", b"null")), amount)
+        fields["content"] = cleared(fields.get("content", b"null"), amount)
     elif stage == "lightened":
         fields["content"] = lightened(fields["content"])
     elif stage == "inputs_cleared":

@@ -164,7 +164,7 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     fields: Fields = dict(_fields(raw))
     where = "output" if "output" in fields else "content"
     if stage == "cleared":
-        fields[where] = cleared(msgspec.json.decode(fields[where]), amount)
+        fields[where] = cleared(fields[where], amount)
     elif stage == "lightened":
         fields[where] = lightened(fields[where], "input_text")
     elif stage == "truncated":
