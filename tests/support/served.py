@@ -100,6 +100,7 @@ async def serving(
     toml: str = "",
     *,
     port: int = 0,
+    host: str = "127.0.0.1",
     env: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
     program: Sequence[str] = (sys.executable, "-m", "trimtab", "serve"),
@@ -116,7 +117,7 @@ async def serving(
             process = await asyncio.create_subprocess_exec(
                 *prefix,
                 *program,
-                *("--config", str(folder / "trimtab.toml"), "--port", str(port)),
+                *("--config", str(folder / "trimtab.toml"), "--port", str(port), "--host", host),
                 stdout=log or lines,
                 stderr=errors,
                 env={**os.environ, **(env or {})},

@@ -5,11 +5,14 @@ Options of the command line replace what the file sets.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli.config import config_options, settings_of
+
+if TYPE_CHECKING:
+    from trimtab.settings import Settings
 
 
 class _Port(click.IntRange):
@@ -49,7 +52,10 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
 
     from trimtab.server.serve import serve as run
 
-    settings = settings_of(config, upstream)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    server = msgspec.structs.replace(settings.server, **given)
-    run(msgspec.structs.replace(settings, server=server), config or "")
+
+    def read() -> Settings:
+        settings = settings_of(config, upstream)
+        return msgspec.structs.replace(settings, server=msgspec.structs.replace(settings.server, **given))
+
+    run(read(), config or "", read)

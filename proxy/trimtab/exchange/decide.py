@@ -7,6 +7,7 @@ conversations; it decides with that, and learns from what the upstream answers.
 from __future__ import annotations
 
 import hashlib
+from copy import copy
 
 import msgspec
 
@@ -164,6 +165,12 @@ class Decider:
         self._counts = Counts()
         self._refuses_include_usage: set[str] = set()  # names of upstreams
         self._binds_thinking: set[tuple[str, str]] = set()  # upstream and model
+
+    def under(self, policies: Policies) -> Decider:
+        """A decider with other policies, which shares what this one has read and counted."""
+        other = copy(self)
+        other._policies = policies
+        return other
 
     def memo(self, dialect: Dialect) -> Memo:
         """What was read of the messages of a dialect: the same bytes may mean something else in another."""

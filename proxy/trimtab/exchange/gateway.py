@@ -43,6 +43,10 @@ class Gateway:
     def __init__(self, services: Services, access: Access) -> None:
         self._services, self._access, self._telemetry = services, access, services.telemetry
 
+    def adopt(self, services: Services, access: Access) -> None:
+        """Let these hold for requests that arrive from now on; those under way keep what they began with."""
+        self._services, self._access = services, access
+
     async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
         """Answer one request. Raises only CancelledError, when the client has gone or the server stops."""
         dialect = managed(incoming.method, incoming.endpoint)

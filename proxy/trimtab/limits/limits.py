@@ -70,6 +70,11 @@ class Limits:
         """The model table, read when it is first needed."""
         return Table.load(self._settings.table)
 
+    def configure(self, models: Mapping[str, ModelSettings]) -> None:
+        """Let other configured limits hold from now on."""
+        self._models = dict(models)
+        self._resolved.cache_clear()
+
     def known(self, upstream: str, model: str, caller: Caller = ANYONE) -> Limit:
         """The limit for `caller` as known now, without waiting. Quick."""
         limit = self.without_lessons(upstream, model)

@@ -6,13 +6,13 @@ This is the only place that knows every part; each part gets what it needs as an
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TextIO
 from urllib.parse import urlsplit
 
 import stamina
 
 from trimtab import __version__
+from trimtab.errors import UnknownModel
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.chat import Services
@@ -30,10 +30,11 @@ from trimtab.server.startup import prompts_of
 from trimtab.server.watch import Watches
 from trimtab.settings import Settings
 from trimtab.store.settings import RedisSettings, open_store
+from trimtab.summaries.completion import Completion, CompletionRequest
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer
 from trimtab.summaries.writing import SummaryCall
-from trimtab.telemetry import SummaryRun, Telemetry, open_telemetry
+from trimtab.telemetry import Prices, SummaryRun, Telemetry, open_telemetry
 from trimtab.upstream.client import Client
 
 _MB = 1 << 20
@@ -47,13 +48,10 @@ class Parts:
         server = settings.server
         self.settings = settings
         stamina.instrumentation.set_on_retry_hooks([])  # tries are counted in the record of the exchange
-        named = [name for name in settings.models if not set(name) & set("*?[")]
-        if settings.compaction is not None and settings.compaction.model != "same":
-            named.append(settings.compaction.model)
         self.telemetry: Telemetry = open_telemetry(
             settings.telemetry,
             version=__version__,
-            models=named,
+            models=_named(settings),
             upstreams=[upstream.name for upstream in settings.upstreams],
             stream=log,
         )
@@ -73,22 +71,24 @@ class Parts:
             store=self.store if settings.redis else None,
             notify=self._limits_changed,
         )
-        access = Access(server.client_keys)
-        self.calls = Calls(
-            settings.upstreams, self.client, keep_credentials=not access.guarded, keepalive_s=server.keepalive_s
-        )
+        access, self.calls = self._calls(settings)
         self.summarizer = self._summarizer()
-        compaction = None
-        if settings.compaction is not None and self.summarizer is not None:
-            compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
-        policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
-        decider = Decider(self.limits, policies)
-        bounds = Bounds(server.max_messages, server.max_values)
-        self.gateway = Gateway(Services(self.calls, decider, self.telemetry, compaction, bounds), access)
+        self._decider = Decider(self.limits, _policies(settings))
+        self.gateway = Gateway(self._services(settings), access)
         max_bytes = server.max_in_flight_mb * _MB if server.max_in_flight_mb else bodies_within(memory_limit())
         self.load = Load(server.max_in_flight, max_bytes)
         self.telemetry.watch_load(lambda: (self.load.bytes, max_bytes))
         self.watches = Watches()
+
+    def adopt(self, settings: Settings) -> None:
+        """Let other keys, upstreams, models, shaping and profiles hold for requests that arrive from now on. The other
+        tables must be those that the parts were made with."""
+        self.settings = settings
+        self.telemetry.admit(_named(settings))
+        self.limits.configure(settings.models)
+        access, self.calls = self._calls(settings)
+        self._decider = self._decider.under(_policies(settings))
+        self.gateway.adopt(self._services(settings), access)
 
     async def start(self) -> str:
         """Connect to the store. Returns a clause about Redis, empty where none is configured."""
@@ -106,6 +106,19 @@ class Parts:
         await self.store.aclose()
         await self.client.aclose()
         self.telemetry.close()
+
+    def _calls(self, settings: Settings) -> tuple[Access, Calls]:
+        access = Access(settings.server.client_keys)
+        keepalive_s = settings.server.keepalive_s
+        calls = Calls(settings.upstreams, self.client, keep_credentials=not access.guarded, keepalive_s=keepalive_s)
+        return access, calls
+
+    def _services(self, settings: Settings) -> Services:
+        compaction = None
+        if settings.compaction is not None and self.summarizer is not None:
+            compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
+        bounds = Bounds(settings.server.max_messages, settings.server.max_values)
+        return Services(self.calls, self._decider, self.telemetry, compaction, bounds)
 
     def _watch_redis(self, redis: RedisSettings) -> None:
         """Report at each scrape whether Redis answers."""
@@ -125,10 +138,13 @@ class Parts:
         return Summarizer(
             compaction,
             self.store,
-            partial(complete, self.calls, self.telemetry.metrics.upstream_call),
+            self._complete,
             prompts,
             self._summary_made,
         )
+
+    async def _complete(self, request: CompletionRequest) -> Completion:
+        return await complete(self.calls, self.telemetry.metrics.upstream_call, request)
 
     def _summary_made(self, call: SummaryCall) -> None:
         outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"
@@ -140,9 +156,16 @@ class Parts:
             call.tokens_out,
             "" if outcome == "made" else call.result,
             call.background,
-            prices(self.limits.known(self.calls.route(call.model).name, call.model).prices),
+            self._prices(call.model),
         )
         self.telemetry.summary_run(run)
+
+    def _prices(self, model: str) -> Prices | None:
+        """The prices of a summary model; None where a reload has taken its upstream away."""
+        try:
+            return prices(self.limits.known(self.calls.route(model).name, model).prices)
+        except UnknownModel:
+            return None
 
     def _limits_changed(self, event: Event) -> None:
         self.telemetry.metrics.limit_event(event.kind)
@@ -153,3 +176,15 @@ class Parts:
 
     def _redis_failed(self, cause: str) -> None:
         self.telemetry.metrics.redis_error()
+
+
+def _named(settings: Settings) -> list[str]:
+    """The models that the configuration names, globs left out."""
+    named = [name for name in settings.models if not set(name) & set("*?[")]
+    if settings.compaction is not None and settings.compaction.model != "same":
+        named.append(settings.compaction.model)
+    return named
+
+
+def _policies(settings: Settings) -> Policies:
+    return Policies(settings.shaping, settings.all_profiles, settings.compaction)

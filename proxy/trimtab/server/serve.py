@@ -10,6 +10,7 @@ import asyncio
 import gc
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 import uvloop
@@ -23,6 +24,7 @@ from trimtab.exchange.incoming import STOPPING
 from trimtab.server import announce
 from trimtab.server.app import create_app, create_metrics_app
 from trimtab.server.parts import Parts
+from trimtab.server.reload import Reloader
 from trimtab.server.startup import check_startable
 from trimtab.settings import Settings
 
@@ -34,11 +36,11 @@ _HEADER_BUFFER = 128 * 1024
 _CLOSING_S = 5.0
 
 
-def serve(settings: Settings, config: str = "") -> None:
-    """Listen until a signal comes. `config` is the name of the file that `settings` are from, to be shown. Raises
-    ConfigError."""
+def serve(settings: Settings, config: str = "", read: Callable[[], Settings] | None = None) -> None:
+    """Listen until a signal comes. `config` is the name of the file that `settings` are from, to be shown; `read`
+    reads it again on SIGHUP. Raises ConfigError."""
     check_startable(settings)
-    uvloop.run(_serve(settings, config))
+    uvloop.run(_serve(settings, config, read))
 
 
 def address(host: str, port: int) -> str:
@@ -69,7 +71,7 @@ def claim(host: str, port: int) -> int:
         ) from error
 
 
-async def _serve(settings: Settings, config: str) -> None:
+async def _serve(settings: Settings, config: str, read: Callable[[], Settings] | None) -> None:
     host, port = settings.server.host, claim(settings.server.host, settings.server.port)
     metrics = _metrics_address(settings)
     parts = Parts(settings)
@@ -80,6 +82,7 @@ async def _serve(settings: Settings, config: str) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, Reloader(parts, read or (lambda: settings)).begin)
     running, *others = [asyncio.ensure_future(listener.serve()) for listener in listeners]
     url = address(host, port)
     announce.started(parts, url, address(*metrics) if metrics else url, config, await parts.start())
