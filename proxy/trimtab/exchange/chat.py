@@ -41,8 +41,6 @@ from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.request import Unmanaged, Unreadable
 
-_INCLUDE_USAGE = (b"stream_options", b"include_usage")  # the fields an upstream blames that does not know them
-
 
 class Services(msgspec.Struct, frozen=True):
     """What all exchanges of a process share. No `compaction`: dropped messages are not summarized."""
@@ -255,13 +253,14 @@ class ChatExchange:
         gets it again."""
         self._include_usage = self._decider.include_usage(self._upstream, self._shaping, self._caller)
         verdict = await self._call()
-        if not self._include_usage or not verdict.blames(_INCLUDE_USAGE):
+        asked = self._decider.usage_asked
+        if not self._include_usage or not asked.is_to_blame(self._upstream.name, verdict):
             return verdict
         await verdict.answer.aclose()
         self._include_usage = False
         verdict = await self._call()
-        if verdict.answer.status < 400:
-            self._decider.never_include_usage(self._upstream)
+        if verdict.answer.status < 400 and not verdict.empty:
+            asked.learn(self._upstream.name, was_set=False, again=True)
         return verdict
 
     async def _summary(self, compaction: Compaction) -> Gathered:
@@ -325,6 +324,9 @@ class ChatExchange:
     def _learn(self, relayed: Relayed) -> None:
         """Learn from the usage of an answer, or from its absence where it was due; begin the next summary."""
         usage, request = relayed.usage, self._shaping.request
+        if request.stream and relayed.stream and not request.include_usage and relayed.failure is None:
+            reported, was_set = usage is not None, self._include_usage
+            self._decider.usage_asked.learn(self._upstream.name, was_set=was_set, reported=reported)
         if usage is not None or not request.stream or request.include_usage or self._include_usage:
             self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None, self._caller)
         if self._compaction is not None:

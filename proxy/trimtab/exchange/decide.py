@@ -20,6 +20,7 @@ from trimtab.context.read.memo import Memo
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import DIALECTS
+from trimtab.exchange.include_usage import IncludeUsage
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
 from trimtab.limits import ANYONE, Budget, Caller, Limit, Limits, lowered_max_tokens, usable, widest
@@ -163,7 +164,7 @@ class Decider:
         self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
         self._readers = {d.name: Reader(self._memos[d.name], decode=d.decode) for d in DIALECTS}
         self._counts = Counts()
-        self._refuses_include_usage: set[str] = set()  # names of upstreams
+        self.usage_asked = IncludeUsage()
         self._binds_thinking: set[tuple[str, str]] = set()  # upstream and model
 
     def under(self, policies: Policies) -> Decider:
@@ -220,13 +221,9 @@ class Decider:
     def include_usage(self, upstream: UpstreamSettings, shaping: Shaping, caller: Caller = ANYONE) -> bool:
         """Whether to set `include_usage` on a stream whose client did not."""
         request = shaping.request
-        if not request.stream or request.include_usage or upstream.name in self._refuses_include_usage:
+        if not request.stream or request.include_usage or not self.usage_asked.may_set(upstream.name):
             return False
         return self.limits.include_usage(upstream.name, request.model, shaping.plan.sent, caller)
-
-    def never_include_usage(self, upstream: UpstreamSettings) -> None:
-        """The upstream refused a stream for its `include_usage`, and took it without: it is never set again."""
-        self._refuses_include_usage.add(upstream.name)
 
     def learn_binding(self, upstream: UpstreamSettings, shaping: Shaping) -> None:
         """The upstream refused a thinking part because something before it had changed."""

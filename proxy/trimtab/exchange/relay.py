@@ -14,6 +14,7 @@ import msgspec
 
 from trimtab.dialects.chat import CHAT
 from trimtab.errors import UpstreamError
+from trimtab.exchange.include_usage import is_for_us
 from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Failure, Notes, Relayed
 from trimtab.exchange.offload import LIGHT_PIECE, read_beside
@@ -240,7 +241,7 @@ class _Relay:
             return b""
         if frame.data == sse.DONE:
             return self._added_event() + frame.raw
-        return b"" if self._options.include_usage and _only_usage(frame.data) else frame.raw
+        return b"" if self._options.include_usage and is_for_us(frame.data) else frame.raw
 
     def _added_event(self) -> bytes:
         """An event with the fields that the client asked for, once."""
@@ -277,21 +278,6 @@ class _Relay:
             headers.append((b"x-trimtab-unmanaged", self._options.unmanaged.encode()))
         if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
             await self._down.start(answer.status, headers)
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[msgspec.Raw]
-    usage: dict[str, msgspec.Raw]
-
-
-def _only_usage(data: bytes) -> bool:
-    """Whether an event is the extra one that `include_usage` brings: a usage and no choice."""
-    if b'"usage"' not in data:
-        return False
-    try:
-        return not msgspec.json.decode(data, type=_Chunk).choices
-    except msgspec.DecodeError:
-        return False
 
 
 _MOST_ERRORS = 32  # events of a stream that are looked at for an error: each may take milliseconds

@@ -40,7 +40,7 @@ _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an 
 class Verdict(msgspec.Struct, frozen=True):
     """An answer and what its beginning says. `body` is the whole of it, where it was read to its end; `silent`: a
     stream of which nothing has arrived yet; `too_many_bytes`: the request's body was too large in bytes; `sent`: what
-    it answers, where its size in tokens is known."""
+    it answers, where its size in tokens is known; `empty`: it ended without a single event, or byte."""
 
     answer: Answer
     overflow: Overflow | None = None
@@ -50,6 +50,7 @@ class Verdict(msgspec.Struct, frozen=True):
     too_many_bytes: bool = False
     encoding: str = ""
     sent: Sent | None = None
+    empty: bool = False
 
     def blames(self, fields: Iterable[bytes]) -> bool:
         """Whether the request was refused with a 4xx whose body names one of these fields."""
@@ -82,12 +83,13 @@ async def inspect(
         if overflow is None and beginning.size and sent is not None and not encoding:
             overflow = await _empty_stream(answer, beginning.size, sent)
         silent = not beginning.size and not answer.complete
-        return Verdict(answer, overflow, stream=True, silent=silent, encoding=encoding, sent=sent)
+        empty = answer.complete and not beginning.has_events
+        return Verdict(answer, overflow, stream=True, silent=silent, encoding=encoding, sent=sent, empty=empty)
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
     overflow = await read_beside(is_heavy(raw, encoding), _overflow_in, answer.status, raw, encoding, sent)
-    return Verdict(answer, overflow, raw, encoding=encoding, sent=sent)
+    return Verdict(answer, overflow, raw, encoding=encoding, sent=sent, empty=not raw.strip())
 
 
 async def _empty_stream(answer: Answer, size: int, sent: Sent) -> Overflow | None:
@@ -159,6 +161,7 @@ class _Beginning:
         self._unpacked = unpacking(encoding)
         self._tap, self._text = sse.Tap(), b""
         self.size = 0
+        self.has_events = False
         self.overflow: Overflow | None = None
 
     async def read(self) -> None:
@@ -188,6 +191,7 @@ class _Beginning:
 
     def _found(self, events: list[bytes]) -> bool:
         self.overflow = next(filter(None, (classify_event(event, self._sent) for event in events)), None)
+        self.has_events = self.has_events or any(event != sse.DONE for event in events)
         self._quiet = self._quiet or bool(events)  # and goes on being so while they say nothing
         return self.overflow is not None or not all(map(self._says_nothing, events))
 

@@ -1,0 +1,80 @@
+"""`stream_options.include_usage`, where this proxy sets it on a stream whose client did not: a field of ours, which is
+ours to take back.
+
+An upstream that does not know the field may refuse it with any status and any wording, fail, or answer with a stream of
+nothing. So until an upstream has taken the field once, an answer that fails is asked for once more without it; later
+only an error that names it is. The event that the field brings is for us and never reaches the client. What an upstream
+sends unasked always does: an upstream that does is not asked, and its event is known by what only it can have added.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trimtab.exchange.verdict import Verdict
+
+_NAMES = (b"stream_options", b"include_usage")
+# Not about a field: the caller, the rate, a size.
+_OTHER_STATUS = frozenset({401, 402, 403, 407, 408, 413, 429})
+# Fields of the event that the field brings (OpenAI, vLLM, llama.cpp, Cerebras); others are of interest to a client.
+_USUAL = frozenset(
+    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "provider"}
+    | {"timings", "time_info", "obfuscation", "nvext"}
+)
+_UNASKED = ("cost", "cost_details", "is_byok")  # OpenRouter's, in the usage that it sends in any case
+
+
+class IncludeUsage:
+    """What is known of each upstream, by its name. One for the process."""
+
+    def __init__(self) -> None:
+        self._refuses: set[str] = set()
+        self._takes: set[str] = set()
+        self._sends_unasked: set[str] = set()
+
+    def may_set(self, upstream: str) -> bool:
+        """False for an upstream that refused it, and for one that reports its usage in any case."""
+        return upstream not in self._refuses and upstream not in self._sends_unasked
+
+    def is_to_blame(self, upstream: str, verdict: Verdict) -> bool:
+        """True when an answer may have failed because of the field."""
+        if verdict.overflow is not None:
+            return False
+        status = verdict.answer.status
+        if 400 <= status < 500 and verdict.blames(_NAMES):
+            return True
+        failed = status >= 400 and status not in _OTHER_STATUS
+        return (failed or verdict.empty) and upstream not in self._takes
+
+    def learn(self, upstream: str, *, was_set: bool, again: bool = False, reported: bool = False) -> None:
+        """An answer came as it should. `again`: after one with the field had failed; `reported`: with its usage, which
+        nobody had asked for unless the field `was_set`."""
+        if again:
+            self._refuses.add(upstream)
+        elif was_set:
+            self._takes.add(upstream)
+        elif reported:
+            self._sends_unasked.add(upstream)
+
+
+class _Event(msgspec.Struct):
+    choices: Any = None
+    usage: Any = None
+
+
+def is_for_us(data: bytes) -> bool:
+    """True for the event that the field brings: a usage, no choice (an empty list, null, or no such field), and nothing
+    that a client may want."""
+    if b'"usage"' not in data:
+        return False
+    try:
+        event = msgspec.json.decode(data, type=_Event)
+        if event.choices or not isinstance(event.usage, dict):
+            return False
+        fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    wanted = any(name not in _USUAL and bytes(value) != b"null" for name, value in fields.items())
+    return not wanted and not any(name in event.usage for name in _UNASKED)
