@@ -14,7 +14,7 @@ from tests.dialects import items, turns
 from tests.support.chat import OVERFLOW, WINDOW, post
 from tests.support.messages import prose
 from tests.support.running import running
-from tests.support.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, json_reply, reply, sse_reply
+from tests.support.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, json_reply, sse_reply
 from trimtab.context.texts import PLACEHOLDER
 from trimtab.settings import parse
 
@@ -260,22 +260,37 @@ async def test_what_the_client_broke_itself_is_the_clients() -> None:
     assert len(upstream.requests) == 1
 
 
-async def test_a_summary_stands_in_the_gap() -> None:
-    """The summary model is asked by chat, with the items as text."""
+@BOTH
+async def test_a_summary_stands_in_the_gap(path: str) -> None:
+    """Its model is called as the request was."""
+    said = "The files were read, and nothing was found so far."
 
     def script(request: Received) -> list[Step]:
-        if request.target.endswith("/chat/completions"):
-            said = {"role": "assistant", "content": "The files were read, and nothing was found so far."}
-            return json_reply({"choices": [{"message": said, "finish_reason": "stop"}], "usage": {}})
-        return json_reply(RESPONSE) if request.target == RESPONSES else reply(404)
+        asks = b"store" in request.body or b'"system":' in request.body
+        if not asks:
+            return json_reply(ANSWERS[path])
+        output = [{"type": "message", "content": [{"type": "output_text", "text": said}]}]
+        if path == RESPONSES:
+            return json_reply({"output": output, "status": "completed", "usage": USAGE})
+        return json_reply({"content": [turns.text(said)], "stop_reason": "end_turn", "usage": USAGE})
 
     toml = WINDOW + '[compaction]\nmodel = "same"\nsummary_wait_s = 20\n'
-    talk = [items.message("Read every file.")]
-    for n in range(60):
-        talk += [items.message(prose(500)), items.reasoning(n), items.message(prose(500), "assistant")]
+    asked = {"model": "m", "input" if path == RESPONSES else "messages": raw(_talk(path)), "max_tokens": 500}
     async with ScriptedUpstream(script) as upstream, running(upstream.base_url, toml) as proxy:
-        answer = await post(proxy.url, {"model": "m", "input": raw([*talk, items.message("And?")])}, RESPONSES)
-    sent = next(each for each in upstream.requests if each.target == RESPONSES)
+        answer = await post(proxy.url, asked, path)
+    assert {each.target for each in upstream.requests} == {path}
     assert "summarized=0" not in answer.headers["x-trimtab-edits"]
-    assert items.complaints([msgspec.json.encode(item) for item in sent.json()["input"]]) == []
+    sent = upstream.requests[-1]
+    assert said.encode() in sent.body
     assert b"[Conversation summary]" in sent.body
+
+
+def _talk(path: str) -> list[bytes]:
+    """A long conversation without tools."""
+    listed: list[bytes] = []
+    for n in range(60):
+        if path == RESPONSES:
+            listed += [items.message(prose(500)), items.reasoning(n), items.message(prose(500), "assistant")]
+        else:
+            listed += [turns.user(prose(500)), turns.answer(prose(500))]
+    return [*listed, items.message("And?") if path == RESPONSES else turns.user("And?")]

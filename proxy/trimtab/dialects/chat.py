@@ -31,6 +31,7 @@ class Chat:
     listed = "messages"
     format = FORMAT
     appends = True
+    own_headers: tuple[tuple[bytes, bytes], ...] = ()
     limited = "max_tokens"
     binding: tuple[bytes, ...] = ()
 
@@ -56,6 +57,14 @@ class Chat:
     def says_nothing(self, data: bytes) -> bool:
         """False: the first chunk is the answer's."""
         return False
+
+    def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
+        """As `Dialect.asked`."""
+        return chat
+
+    def answered(self, raw: bytes) -> bytes:
+        """As `Dialect.answered`."""
+        return raw
 
     def status(self, error: TrimtabError) -> int:
         """The error's own."""

@@ -6,7 +6,7 @@ what an event says or how an error is written asks the request's dialect; nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Raw
@@ -78,6 +78,19 @@ class Dialect(Protocol):
 
     def says_nothing(self, data: bytes) -> bool:
         """True for an event that comes before anything is known of the answer. Never raises."""
+        ...
+
+    @property
+    def own_headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """Headers that a call of our own needs."""
+        ...
+
+    def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
+        """The body of a call of our own, from one of chat; `tokens`: the most of its answer."""
+        ...
+
+    def answered(self, raw: bytes) -> bytes:
+        """The answer to a call of our own in chat's form. Raises msgspec.MsgspecError for what is no answer."""
         ...
 
     def status(self, error: TrimtabError) -> int:

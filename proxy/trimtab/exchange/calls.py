@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from trimtab.dialects.chat import CHAT
+from trimtab.dialects.dialect import Dialect
 from trimtab.errors import TrimtabError, UnknownModel, UpstreamError
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.notes import Notes
@@ -135,9 +137,18 @@ class Calls:
         reply = await self.reply(upstream, method, path, body, credential)
         return reply.body if reply.status == 200 else None
 
-    async def reply(self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes) -> Reply:
+    async def reply(
+        self,
+        upstream: UpstreamSettings,
+        method: str,
+        path: str,
+        body: bytes,
+        credential: bytes,
+        dialect: Dialect = CHAT,
+    ) -> Reply:
         """A call of our own, with any status. Raises what `OwnCalls.ask` raises."""
-        named = [JSON_HEADER] if body else []
+        upstream = self._elsewhere.get((upstream.name, dialect.name), upstream)
+        named = [JSON_HEADER, *dialect.own_headers] if body else []
         if credential and self._keep_credentials:
             # A credential with a scheme came as `authorization`, one without as either of the others.
             names = (b"authorization",) if b" " in credential else (b"api-key", b"x-api-key")

@@ -20,10 +20,10 @@ from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.plan.wanted import SummaryWanted, chain
 from trimtab.context.read.views import text_of
 from trimtab.context.texts import NOTE
+from trimtab.dialects.dialect import Dialect
 from trimtab.errors import UpstreamError
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping
-from trimtab.exchange.incoming import CHAT
 from trimtab.exchange.report import NO_SUMMARY, Gathered
 from trimtab.summaries.chain import Spent, Writer
 from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
@@ -109,7 +109,7 @@ class Compaction:
         may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
         if self._settings.model == "same":
             most = int(shaping.budget.usable / shaping.factor)
-            return Writer(shaping.request.model, credential, most, tenant=tenant)
+            return Writer(shaping.request.model, credential, most, dialect=shaping.dialect, tenant=tenant)
         same_server = self._same_server(self._settings.model, shaping.request.model)
         return Writer(self._settings.model, credential, sends_credential=same_server, tenant=tenant)
 
@@ -194,7 +194,7 @@ def _text(outcome: SummaryOutcome, wanted: int) -> str | None:
 async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request: CompletionRequest) -> Completion:
     """One call of a summary model; `count` gets a report of it. Raises a TrimtabError for anything but a completion;
     its `cause` in `detail` is the status, and the code of the upstream's error."""
-    upstream = calls.route(request.model)
+    upstream, dialect = calls.route(request.model), request.dialect
     bound = {output_field(request.model): request.max_tokens}
     fields: dict[str, Any] = {**request.fields, "model": request.model, **bound}
     if "tools" in request.fields:
@@ -202,7 +202,8 @@ async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request:
     fields |= {"messages": [msgspec.Raw(m) for m in request.messages], "stream": False}
     report = UpstreamCall(upstream.name)
     try:
-        reply = await calls.reply(upstream, "POST", CHAT, msgspec.json.encode(fields), request.credential)
+        body = msgspec.json.encode(dialect.asked(fields, request.max_tokens))
+        reply = await calls.reply(upstream, "POST", dialect.path, body, request.credential, dialect)
         report = UpstreamCall(upstream.name, reply.status, reply.retries)
     except UpstreamError as error:
         report = UpstreamCall(upstream.name, 0, error.retries)
@@ -212,7 +213,7 @@ async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request:
     if reply.status != 200:
         cause = f"{reply.status} {problem.code_of(reply.body)}".rstrip()
         raise UpstreamError(f"The summary model answered with an error: {cause}.", detail={"cause": cause})
-    return _completion(reply.body)
+    return _completion(reply.body, dialect)
 
 
 class _Message(msgspec.Struct):
@@ -231,8 +232,9 @@ class _Answer(msgspec.Struct):
     error: Any = None
 
 
-def _completion(raw: bytes) -> Completion:
+def _completion(given: bytes, dialect: Dialect) -> Completion:
     try:
+        raw = dialect.answered(given)
         answer = msgspec.json.decode(raw, type=_Answer)
         choice = answer.choices[0]
     except (msgspec.DecodeError, IndexError) as error:

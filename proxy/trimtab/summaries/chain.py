@@ -12,6 +12,8 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.plan.wanted import SummaryWanted
+from trimtab.dialects.chat import CHAT
+from trimtab.dialects.dialect import Dialect
 from trimtab.store.keys import summary_key
 from trimtab.store.protocol import Store
 from trimtab.store.sealed import Tenant
@@ -31,6 +33,7 @@ class Writer(msgspec.Struct, frozen=True):
     prefix: SentPrefix | None = None  # the request that was sent, where the instruction may be appended to it
     background: bool = False  # no request waits for it
     sends_credential: bool = True  # False for a model on another server than the request's
+    dialect: Dialect = CHAT  # how the model is called
     tenant: bytes | None = None  # what identifies the client; empty: the anonymous tenant; None: the credential does
 
     @property

@@ -12,6 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 from msgspec import Raw
 
+from trimtab.dialects.chat import CHAT
+from trimtab.dialects.dialect import Dialect
+
 
 class SentPrefix(msgspec.Struct, frozen=True):
     """The beginning of a request that was sent, to which an instruction can be appended."""
@@ -28,6 +31,7 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     max_tokens: int  # of the answer, with its reasoning; the caller may lower it to what the model takes
     credential: bytes = b""  # the client's own `Authorization`, byte for byte; empty: none is sent
     fields: Mapping[str, Raw] = {}  # of the prefix it is appended to; empty for a separate call
+    dialect: Dialect = CHAT  # in which the model is called
 
     def __repr__(self) -> str:
         return f"CompletionRequest(model={self.model!r}, {len(self.messages)} messages)"

@@ -86,7 +86,10 @@ def _separate(chain: Chain, parts: Sequence[Entry], users: list[str]) -> Complet
     closing = chain.prompt.closing(chain.wanted.max_tokens, _script(users))
     text = "\n".join((chain.prompt.opening(mark), rendered(parts, mark), closing))
     messages = (_message("system", chain.prompt.text), _message("user", text))
-    return CompletionRequest(chain.writer.model, messages, _answer_tokens(chain), chain.writer.sent_credential)
+    writer = chain.writer
+    return CompletionRequest(
+        writer.model, messages, _answer_tokens(chain), writer.sent_credential, dialect=writer.dialect
+    )
 
 
 def _appended(chain: Chain, users: list[str]) -> CompletionRequest:

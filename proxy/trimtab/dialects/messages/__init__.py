@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from trimtab.dialects.dialect import Name
 from trimtab.dialects.messages.body import decode, render
+from trimtab.dialects.messages.own_call import VERSION, answered, asked
 from trimtab.dialects.messages.writing import FORMAT
 from trimtab.errors import (
     BodyTooLarge,
@@ -57,6 +58,7 @@ class MessagesDialect:
     listed = "messages"
     format = FORMAT
     appends = False
+    own_headers: tuple[tuple[bytes, bytes], ...] = (VERSION,)
     limited = "max_tokens"
     binding: tuple[bytes, ...] = (b"bound to a different conversation",)
 
@@ -104,6 +106,14 @@ class MessagesDialect:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False
         return isinstance(kind, str) and kind in _QUIET
+
+    def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
+        """As `Dialect.asked`."""
+        return asked(chat, tokens)
+
+    def answered(self, raw: bytes) -> bytes:
+        """As `Dialect.answered`."""
+        return answered(raw)
 
     def status(self, error: TrimtabError) -> int:
         """The error's own."""

@@ -15,6 +15,7 @@ from msgspec import Raw
 from trimtab.dialects.dialect import Name
 from trimtab.dialects.responses.body import decode, render
 from trimtab.dialects.responses.items import FORMAT
+from trimtab.dialects.responses.own_call import answered, asked
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.messages import Spans
@@ -41,6 +42,7 @@ class Responses:
     listed = "input"
     format = FORMAT
     appends = False
+    own_headers: tuple[tuple[bytes, bytes], ...] = ()
     limited = "max_output_tokens"
     binding: tuple[bytes, ...] = ()
 
@@ -73,6 +75,14 @@ class Responses:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False
         return isinstance(kind, str) and kind in _QUIET
+
+    def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
+        """As `Dialect.asked`."""
+        return asked(chat, tokens)
+
+    def answered(self, raw: bytes) -> bytes:
+        """As `Dialect.answered`."""
+        return answered(raw)
 
     def status(self, error: TrimtabError) -> int:
         """The error's own; 400 for a 413, which codex takes for a failure of the network and sends again."""
