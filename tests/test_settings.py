@@ -97,8 +97,9 @@ def test_what_is_not_toml_is_refused() -> None:
 
 def test_everything_that_is_wrong_is_named_at_once() -> None:
     text = "[server]\nport = 'x'\nprot = 1\n" + UPSTREAM + "api_key = '${NO'\nretries = 99\nmodels = []\n[redis]\n"
+    text += "[models.m]\ncontext_size = 1\nmax_output_tokens = 2\n"
     found = [line.removeprefix("configuration:").partition(" ")[0] for line in refused(text).splitlines()]
-    assert sorted(found) == ["10:", "2:", "3:", "7:", "8:", "9:"]
+    assert found == ["2:", "3:", "7:", "8:", "9:", "10:", "13:"]
 
 
 @pytest.mark.parametrize("text", ["${NO", "sk-${KEY", "${KEY}-${NO"])

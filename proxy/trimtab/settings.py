@@ -91,9 +91,9 @@ def parse(text: str, environment: Mapping[str, str] = os.environ, name: str = "c
     found: list[Problem] = []
     tables = _expanded(tables, environment, (), found)
     found += problems(tables, Settings)
-    if not found:
-        settings = msgspec.convert(tables, Settings)
-        found = list(_contradictions(settings))
+    wrong = {problem.place[:1] for problem in found}
+    settings = msgspec.convert({key: table for key, table in tables.items() if (key,) not in wrong}, Settings)
+    found += _contradictions(settings)
     if found:
         raise failure(found, text, name)
     return settings

@@ -49,8 +49,8 @@ def failure(found: list[Problem], text: str, name: str) -> ConfigError:
     """The error for the problems of a file's `text`: a line for each, which begins with the file's `name` and the
     number of the line."""
     lines = []
-    for problem in found:
-        number = _line_of(text, problem.place)
+    numbered = [(_line_of(text, problem.place) or 0, problem) for problem in found]
+    for number, problem in sorted(numbered, key=lambda each: each[0]):
         lines.append(f"{name}:{number}: {_sentence(problem)}" if number else f"{name}: {_sentence(problem)}")
     return ConfigError("\n".join(lines))
 
@@ -70,7 +70,7 @@ def _of_keys(value: dict[str, Any], fields: Mapping[str, Any], place: Place) -> 
         if key in fields:
             yield from problems(item, fields[key].type, (*place, key))
         else:
-            near = get_close_matches(key, fields, n=1) or sorted(fields)[:12]
+            near = get_close_matches(key, fields, n=1) or sorted(fields)
             yield Problem((*place, key), f"is not a known key. Nearest: {', '.join(near)}")
     for key, field in fields.items():
         if field.required and key not in value:
