@@ -47,7 +47,7 @@ ROWS = {
     "no path": Row(get(b"/"), 404),
     "asterisk": Row(get(b"*", method=b"OPTIONS"), 404),
     "CONNECT": Row(get(b"evil.example:443", method=b"CONNECT"), 404),
-    "upgrade": Row(request(extra=b"connection: upgrade, close\r\nupgrade: websocket\r\n"), 200, CHAT),
+    "upgrade": Row(request(extra=b"connection: upgrade, close\r\nupgrade: websocket\r\n"), 426),
     # methods
     "OPTIONS": Row(get(b"/v1/chat/completions", method=b"OPTIONS"), 200, CHAT),
     "PUT": Row(request(method=b"PUT"), 200, CHAT),

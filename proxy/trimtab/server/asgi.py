@@ -43,7 +43,7 @@ class RequestBody:
         length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
         self._left = parse_content_length(length)
         self.held = 0
-        self.complete = False
+        self.complete = self.gone = False
         self._waiting: asyncio.Task[Any] | None = None  # for the client's next message
         self._since: float | None = None  # and since when, as far as `check_pause` has seen
         self._given_up = False
@@ -91,6 +91,7 @@ class RequestBody:
         finally:
             self._waiting = None
         if message["type"] == "http.disconnect":
+            self.gone = True
             raise ClientGone
         chunk: bytes = message.get("body", b"")
         if self._left is not None:
@@ -167,7 +168,7 @@ class Response:
 
     async def end(self, chunk: bytes = b"") -> None:
         """See `Downstream.end`."""
-        self._lingers = not self._body.complete
+        self._lingers = not (self._body.complete or self._body.gone)
         await self._send({"type": "http.response.body", "body": chunk, "more_body": self._lingers})
 
     async def linger(self) -> None:
