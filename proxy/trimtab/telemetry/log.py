@@ -62,6 +62,19 @@ def _level(exchange: Exchange) -> str:
     return _LEVELS.get(exchange.outcome, "warning" if exchange.fail_open else "info")
 
 
+# Segments of the APIs' paths. Any other may be a client's own word, and is logged as `*`.
+_SEGMENTS = frozenset(
+    "v1 v1beta api chat completions responses messages count_tokens models embeddings images generations edits audio "
+    "speech transcriptions translations files batches moderations rerank assistants threads runs vector_stores "
+    "conversations items input_items fine_tuning jobs uploads realtime props tokenize detokenize context plan".split()
+)
+
+
+def _known_words(path: str) -> str:
+    """The path with each segment that is not a word of the APIs as `*`."""
+    return "/".join(s if not s or s in _SEGMENTS else "*" for s in path[:_LONGEST].split("/"))
+
+
 def fields(exchange: Exchange) -> dict[str, Any]:
     """The record as flat log fields: tokens, and seconds rounded to 10 µs. Empty fields are left out."""
     tokens, timing, usage = exchange.tokens, exchange.timing, exchange.usage
@@ -70,7 +83,7 @@ def fields(exchange: Exchange) -> dict[str, Any]:
         "trace_id": exchange.trace_id,
         "path": exchange.path,
         "method": exchange.method[:_LONGEST],
-        "endpoint": exchange.endpoint[:_LONGEST],
+        "endpoint": _known_words(exchange.endpoint),
         "outcome": exchange.outcome,
         "status": exchange.status,
         "model": exchange.model[:_LONGEST],
