@@ -64,9 +64,45 @@ def _level(exchange: Exchange) -> str:
 
 # Segments of the APIs' paths. Any other may be a client's own word, and is logged as `*`.
 _SEGMENTS = frozenset(
-    "v1 v1beta api chat completions responses messages count_tokens models embeddings images generations edits audio "
-    "speech transcriptions translations files batches moderations rerank assistants threads runs vector_stores "
-    "conversations items input_items fine_tuning jobs uploads realtime props tokenize detokenize context plan".split()
+    [
+        "v1",
+        "v1beta",
+        "api",
+        "chat",
+        "completions",
+        "responses",
+        "messages",
+        "count_tokens",
+        "models",
+        "embeddings",
+        "images",
+        "generations",
+        "edits",
+        "audio",
+        "speech",
+        "transcriptions",
+        "translations",
+        "files",
+        "batches",
+        "moderations",
+        "rerank",
+        "assistants",
+        "threads",
+        "runs",
+        "vector_stores",
+        "conversations",
+        "items",
+        "input_items",
+        "fine_tuning",
+        "jobs",
+        "uploads",
+        "realtime",
+        "props",
+        "tokenize",
+        "detokenize",
+        "context",
+        "plan",
+    ]
 )
 
 
