@@ -153,8 +153,11 @@ class Gateway:
 
 def _drop_frames(failure: BaseException | None) -> None:
     """Take the frames from an error and its causes. A frame that keeps an error keeps itself, and with it the body of
-    the request, until the next garbage collection: ten refused bodies of 10 MB would hold 100 MB."""
-    while failure is not None:
+    the request, until the next garbage collection: ten refused bodies of 10 MB would hold 100 MB. Causes may form a
+    circle: an error of the client's body passes through the upstream's client and is raised again."""
+    seen: set[int] = set()
+    while failure is not None and id(failure) not in seen:
+        seen.add(id(failure))
         failure.__traceback__ = None
         failure = failure.__cause__ or failure.__context__
 
