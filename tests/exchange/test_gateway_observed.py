@@ -143,15 +143,17 @@ async def test_the_log_line_names_the_trace(collector: ThreadingHTTPServer) -> N
 
 async def test_the_line_of_another_path_names_it_without_its_query() -> None:
     async with ScriptedUpstream(json_reply({})) as upstream, running(upstream.base_url, WINDOW) as proxy:
-        await post(proxy.url, b"x", "/v1/files/f%201?secret=tungsten")
+        await post(proxy.url, b"x", "/v1/files/wolfram%201?secret=tungsten")
         await post(proxy.url, {"model": "m", "messages": chat(1)})
         other, own = lines(proxy, "exchange")
         metrics = await proxy.metrics()
         log = proxy.log.getvalue()
-    assert (other["outcome"], other["method"], other["endpoint"]) == ("unmanaged", "POST", "/v1/files/f%201")
+    # What is not a word of the API may be a client's own, and no text of a client gets into the log.
+    assert (other["outcome"], other["method"], other["endpoint"]) == ("unmanaged", "POST", "/v1/files/*")
     assert "method" not in own
     assert sample(metrics, 'trimtab_requests_total{model="other",outcome="unmanaged"}') == 1
     assert "tungsten" not in log
+    assert "wolfram" not in log
 
 
 # -- summaries ---------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def is_for_us(data: bytes) -> bool:
         return False
     try:
         event = msgspec.json.decode(data, type=_Event)
-        if event.choices or not isinstance(event.usage, dict):
+        if event.choices or not event.usage or not isinstance(event.usage, dict):  # one without a count is not ours
             return False
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
