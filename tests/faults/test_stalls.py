@@ -24,8 +24,8 @@ from tests.support.chat import COMPLETION
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply, reply
 from tests.support.served import Served, serving
 
-# Slow: a probe beside inputs of tens of megabytes needs minutes, and a machine that is not busy otherwise.
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600), pytest.mark.slow]
+# With the slow ones, which run by themselves: beside other tests the waiting time of a request says nothing of ours.
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.slow]
 
 TOML = 'retries = 0\n[models."*"]\ncontext_size = 8192\nmax_output_tokens = 1024\n[limits]\ndiscover = false\n'
 ATTEMPTS = 4
