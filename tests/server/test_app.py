@@ -104,6 +104,7 @@ async def test_a_wrong_method_is_answered_with_the_right_ones(method: str, path:
         answer = await get(proxy.url + path, method)
         options = await get(proxy.url + path, "OPTIONS")
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
+    assert ("x-trimtab-request-id" in answer.headers) is path.startswith("/v1/")
     assert allowed in answer.json()["error"]["message"]
     assert sorted(options.headers["allow"].split(", ")) == allowed.split(", ")
     assert upstream.requests == []

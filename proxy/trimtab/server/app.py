@@ -163,12 +163,15 @@ def _ids(incoming: Incoming) -> dict[str, str]:
 
 def _wrong_turn(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """An unknown path or a wrong method, in the same envelope as every other error."""
+    incoming: Incoming | None = request.scope["state"].get("incoming")  # of paths under /v1/
+    headers = _ids(incoming) if incoming is not None else {}
     if isinstance(error, MethodNotAllowedException):
         allowed = _methods(request)
         hint = RequestError(f"Method {request.method} is not allowed here. Use {allowed}.")
-        return Response(problem.envelope(hint), status_code=405, media_type=MediaType.JSON, headers={"allow": allowed})
-    hint = RequestError(f"{error.detail}. The API is under /v1/: set the SDK's base_url to http://HOST:PORT/v1.")
-    return Response(problem.envelope(hint), status_code=error.status_code, media_type=MediaType.JSON)
+        headers["allow"] = allowed
+    else:
+        hint = RequestError(f"{error.detail}. The API is under /v1/: set the SDK's base_url to http://HOST:PORT/v1.")
+    return Response(problem.envelope(hint), status_code=error.status_code, media_type=MediaType.JSON, headers=headers)
 
 
 def _methods(request: AnyRequest) -> str:
