@@ -10,6 +10,7 @@ has been removed, it moves behind the user messages that it came to stand before
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, overload
@@ -47,6 +48,9 @@ class _Role(msgspec.Struct):
     role: Any = None
 
 
+_FIRST = re.compile(rb'\{\s*"role"\s*:\s*"([a-z]+)"')
+_LAST = re.compile(rb'"role"\s*:\s*"([a-z]+)"\s*\}\s*\Z')
+_ROLE_BYTES = 64
 _HELD = ("thread", "container", "compaction")
 _extras = attrgetter("system", "tools", "tool_choice", "output_format")
 _LAYOUT = Layout(_Head, "messages")
@@ -132,13 +136,17 @@ def _blocks_of(raw: Raw) -> list[bytes | Raw]:
         return []
     is_split = message.role == "user" and all(bytes(block)[:1] == b"{" for block in message.content)
     # A block that has a role could not be told from a message.
-    return [*message.content] if is_split and not any(role_of(block) for block in message.content) else []
+    has_role = any(b'"role"' in bytes(block) and role_of(block) for block in message.content)
+    return [*message.content] if is_split and not has_role else []
 
 
 def role_of(raw: bytes | Raw) -> str | None:
-    """The role of a message; None for a block."""
+    """The role of a message; None for a block. Most clients write it first or last, where it costs little to read."""
+    data = bytes(raw)
+    if found := _FIRST.match(data) or _LAST.search(data[-_ROLE_BYTES:]):
+        return found[1].decode()
     try:
-        role = _decode_role(raw).role
+        role = _decode_role(data).role
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
     return role if isinstance(role, str) else None if role is None else ""

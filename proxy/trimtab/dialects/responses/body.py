@@ -38,6 +38,7 @@ class _Typed(msgspec.Struct):
 
 
 _HELD = ("previous_response_id", "conversation", "prompt")
+_HEAD_BYTES = 64 << 10  # of a body: tools that come as an item are the first
 _REFERENCE = "item_reference"
 _extras = attrgetter("instructions", "tools", "tool_choice", "text")
 _LAYOUT = Layout(_Head, "input")
@@ -50,7 +51,8 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         if is_present(getattr(head, name)):
             raise Unmanaged(name)
     messages: Sequence[bytes | Raw] = [msgspec.json.encode(head.input)] if isinstance(head.input, str) else items
-    if b"item_reference" in source and any(map(_is_reference, messages)):
+    fresh = messages if isinstance(head.input, str) else items.fresh  # what is known is no reference
+    if any(b"item_reference" in bytes(raw) and _is_reference(raw) for raw in fresh):
         raise Unmanaged(_REFERENCE)
     wanted = head.max_output_tokens
     return Request(
@@ -61,7 +63,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         stream=bool(head.stream),
         max_tokens=wanted if wanted is not None and wanted > 0 else None,
         extras=tuple([raw for raw in _extras(head) if is_present(raw)]),
-        has_tools=is_present(head.tools) or b'"additional_tools"' in source,
+        has_tools=is_present(head.tools) or source.find(b'"additional_tools"', 0, _HEAD_BYTES) >= 0,
         reports_usage=True,
     )
 
