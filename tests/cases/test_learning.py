@@ -197,6 +197,33 @@ async def test_a_server_restarted_with_a_smaller_window(toml: str, named: bool) 
     assert token_counts(third)["budget"] <= (32_768 if named else 60_000)
 
 
+# -- a refusal that agrees with what is known --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [ERROR, "This prompt is too long."], ids=["named", "without numbers"])
+async def test_an_overflow_of_what_was_sent_in_doubt_leaves_the_budget(words: str) -> None:
+    """The upstream counts the input and refuses input and output together: its numbers are those already known."""
+
+    def answer(received: Received) -> Any:
+        count = size(received) * 21 // 20
+        if count + 2_000 > 20_000:
+            error = {"message": words.format(limit=20_000, count=count), "code": "context_length_exceeded"}
+            return json_reply({"error": error}, 400)
+        return completion(count)
+
+    question = [{"role": "assistant", "content": "It was."}, {"role": "user", "content": "And then?"}]
+    body: dict[str, Any] = {"model": "m", "max_tokens": 2_000, "messages": chat(14, 620)}  # some 19,300 tokens
+    async with ScriptedUpstream(answer) as upstream, running(upstream.base_url, window(20_000, 2_000)) as proxy:
+        before = await post(proxy.url, body, "/v1/context/plan")
+        first = await post(proxy.url, body)
+        body["messages"] += question
+        second = await post(proxy.url, body)
+    assert (first.status, second.status) == (200, 200)
+    assert len(upstream.requests) == 3
+    assert second.headers["x-trimtab-limit-source"] == "configured"
+    assert token_counts(second)["budget"] == before.json()["budget"]
+
+
 # -- N03: a lesson that is too wide, or too old ------------------------------------------------------------------
 
 

@@ -51,6 +51,14 @@ def test_figures_in_fields() -> None:
     assert figures_in_fields(None, None) == Figures()
 
 
+def test_a_count_below_the_limit_is_believed_where_the_output_asked_for_explains_it() -> None:
+    text = "maximum context length is 32768 tokens. however, your messages resulted in 28766 tokens."
+    assert read_figures(text) == Figures()
+    assert read_figures(text, asked=4_000) == Figures()
+    assert read_figures(text, asked=4_096) == Figures(32_768, 28_766, "input", 28_766)
+    assert figures_in_fields(32_768, 28_766, 4_096) == Figures(32_768, 28_766, "input", 28_766)
+
+
 @given(st.text(alphabet="0123456789 ,.>+-()[]tokens limit maximum requested exceeds by input", max_size=200))
 def test_figures_can_all_be_true(text: str) -> None:
     got = read_figures(normalize(text))

@@ -254,9 +254,11 @@ class Decider:
     ) -> None:
         """Learn from a smaller request that follows an overflow without a limit, as it is sent or, where the upstream
         did not say that the prompt is too long (an empty 400), as it is accepted. Not where what was refused is far
-        below a window that is known: its size cannot have been what was wrong."""
-        far_below = refused.counted(refused.plan.sent) < refused.limit.context_size * _FAR_BELOW
-        if overflow.limit is None and not (refused.limit.trusted and far_below):
+        below a window that is known: its size cannot have been what was wrong. Not where it was over the budget by our
+        own estimate, and sent in doubt of it: then the refusal agrees with what is known."""
+        size = refused.counted(refused.plan.sent)
+        far_below = refused.limit.trusted and size < refused.limit.context_size * _FAR_BELOW
+        if overflow.limit is None and not far_below and size <= refused.budget.usable:
             self.limits.learn_refused(upstream.name, smaller.request.model, smaller.budget.usable, caller)
 
     def _remember(self, upstream: str, shaping: Shaping, tokens: int) -> None:

@@ -129,7 +129,8 @@ def _classify_error(error: ErrorBody, status: int, sent: Sent | None) -> Overflo
     strong = any(map(STRONG_CODE.match, codes))
     if not strong and (code_rules_out_overflow(codes, error.params) or is_about_rate_or_quota(". ".join(texts))):
         return None
-    sentences = _sentences(error, own, texts)
+    asked = sent.output_tokens if sent else 0
+    sentences = _sentences(error, own, texts, asked)
     if sentences:
         best = max(sentences, key=lambda sentence: sentence.numbers)
         if not strong and _is_doubtful(best, status, sent):
@@ -137,7 +138,8 @@ def _classify_error(error: ErrorBody, status: int, sent: Sent | None) -> Overflo
         return _overflow(error, best, sent)
     if strong or (any(map(WEAK_CODE.match, codes)) and not any(map(is_about_another_size, texts))):
         longest = max(error.texts, key=len, default="")
-        return _overflow(error, _Sentence(longest, read_figures(normalize(longest), error.codes), 0, False), sent)
+        figures = read_figures(normalize(longest), error.codes, asked)
+        return _overflow(error, _Sentence(longest, figures, 0, False), sent)
     return None
 
 
@@ -149,9 +151,9 @@ def _own_words(error: ErrorBody, sent: Sent | None) -> list[OwnWords]:
     return [OwnWords("") if text.repeated and says_more else text for text in own]
 
 
-def _sentences(error: ErrorBody, own: list[OwnWords], texts: list[str]) -> list[_Sentence]:
+def _sentences(error: ErrorBody, own: list[OwnWords], texts: list[str], asked: int) -> list[_Sentence]:
     return [
-        _Sentence(original, read_figures(text, error.codes), found.start(), words.certain)
+        _Sentence(original, read_figures(text, error.codes, asked), found.start(), words.certain)
         for original, words, text in zip(error.texts, own, texts, strict=True)
         if (found := TOO_LONG.search(text)) and not is_about_another_size(text)
     ]
@@ -169,7 +171,7 @@ def _is_doubtful(sentence: _Sentence, status: int, sent: Sent | None) -> bool:
 def _overflow(error: ErrorBody, sentence: _Sentence, sent: Sent | None) -> Overflow:
     figures = sentence.figures
     if figures.limit is None and figures.actual is None:
-        figures = figures_in_fields(error.limit, error.actual)
+        figures = figures_in_fields(error.limit, error.actual, sent.output_tokens if sent else 0)
     shares = _shares_of_sent(figures, sent)
     low, high = _UNBELIEVED
     return Overflow(

@@ -73,17 +73,18 @@ _TOTAL = any_of(
 _OUTPUT_NAMED = re.compile(r"max_\w*tokens|completion|output")
 
 
-def read_figures(text: str, codes: Iterable[str] = ()) -> Figures:
-    """The figures of one normalized sentence. A number that is one of the error's own `codes` is ignored."""
+def read_figures(text: str, codes: Iterable[str] = (), asked: int = 0) -> Figures:
+    """The figures of one normalized sentence. A number that is one of the error's own `codes` is ignored. `asked` is
+    the output that the request asked for, in tokens: a sentence may count the input alone, and refuse both."""
     found: _Found = {}
     text = _read_comparison(_CODE.sub(" ", text), found)
     _read_numbers(text, found, frozenset(codes))
-    return _consistent(_combine(text, found), output_named=bool(_OUTPUT_NAMED.search(text)))
+    return _consistent(_combine(text, found), asked, output_named=bool(_OUTPUT_NAMED.search(text)))
 
 
-def figures_in_fields(limit: int | None, actual: int | None) -> Figures:
+def figures_in_fields(limit: int | None, actual: int | None, asked: int = 0) -> Figures:
     """The figures that an error gave in named fields, in tokens, under the same conditions."""
-    return _consistent(Figures(limit, actual, "input" if actual else None, actual), output_named=False)
+    return _consistent(Figures(limit, actual, "input" if actual else None, actual), asked, output_named=False)
 
 
 def _read_comparison(text: str, found: _Found) -> str:
@@ -152,15 +153,16 @@ def _combine(text: str, found: _Found) -> Figures:
     return Figures(limit, actual, "total", inputs, output, lower)
 
 
-def _consistent(got: Figures, *, output_named: bool) -> Figures:
-    """`got` when its figures can all be true, else empty figures: a limit out of bounds, or a size below the limit."""
+def _consistent(got: Figures, asked: int, *, output_named: bool) -> Figures:
+    """`got` when its figures can all be true, else empty figures: a limit out of bounds, or a size below the limit
+    that the output asked for does not bring above it."""
     if got.limit is None:
         return Figures(
             actual=got.actual, kind=got.kind, input=got.input, output=got.output, lower_bound=got.lower_bound
         )
     if not MIN_LIMIT <= got.limit <= MAX_LIMIT:
         return Figures()
-    most = max(got.actual or 0, (got.input or 0) + (got.output or 0))
+    most = max(got.actual or 0, (got.input or 0) + (got.output or asked))
     if (
         got.actual is not None
         and most < got.limit
