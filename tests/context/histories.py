@@ -140,13 +140,17 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 @st.composite
 def alternating(draw: st.DrawFn) -> list[bytes]:
     """What a strict chat template takes: one system message, then questions and plain answers by turns, tool cycles
-    in between; nothing pinned."""
+    in between, and perhaps the beginning of an answer; some messages pinned."""
     texts_asked = texts.map(lambda text: text + "?")
     out = draw(st.lists(texts_asked.map(system), max_size=1))
     for k in range(draw(st.integers(1, 6))):
         out += [user(draw(texts_asked)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), k * 10)]
         out.append(assistant(draw(texts_asked)))
-    return [*out, user(draw(texts_asked)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), 900)]
+    out += [user(draw(texts_asked)), *tool_loop(draw(st.integers(0, 4)), draw(st.integers(1, 900)), 900)]
+    out += draw(st.lists(texts_asked.map(assistant), max_size=1))
+    for i in draw(st.lists(st.integers(0, len(out) - 1), max_size=3)):
+        out[i] = json.dumps({**json.loads(out[i]), "pinned": True}).encode()
+    return out
 
 
 _STRANGE: list[bytes] = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimtab.context.edits import Plan
+from trimtab.context.plan.pins import set_target
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy, ShapingSettings
@@ -39,5 +40,5 @@ def walked(raws: Sequence[bytes], budget: int, given: Policy | None = None) -> S
     memo = Memo()
     state = State(structure(raws, memo.views(raws)), 0, given or Policy(), budget, memo)
     state.advance(len(raws))
-    state.set_target()
+    set_target(state)
     return state

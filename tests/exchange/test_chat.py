@@ -102,3 +102,12 @@ async def test_an_exchange_notes_what_became_of_it(headers: dict[str, str], outc
     async with exchange(json_reply(COMPLETION), **headers) as (asked, notes, _, _log):
         await asked.run(body(agent_run(30)), Kept())
     assert (notes.outcome, notes.model, notes.upstream) == (outcome, "m", "up")
+
+
+@pytest.mark.parametrize("headers", [{}, {"x_trimtab_bypass": "1"}, {"x_trimtab_observe": "1"}])
+@pytest.mark.parametrize("kind", [Decider, PlanFails])
+async def test_a_mark_never_reaches_an_upstream(kind: type[Decider], headers: dict[str, str]) -> None:
+    raw = b'{"model": "m", "messages": [{"role": "user", "content": "x", "pinned": true}] }'
+    async with exchange(json_reply(COMPLETION), kind=kind, **headers) as (asked, _, upstream, _log):
+        await asked.run(Given(raw), Kept())
+    assert upstream.requests[0].body == raw.replace(b', "pinned": true', b"")

@@ -7,12 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.exchange.requests import shaping
+from tests.exchange.requests import WINDOW, shaping
 from tests.support.conversations import agent_run, chat, prose
-from trimtab.context.policy import ShapingSettings
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.read.history import history
+from trimtab.context.read.memo import Memo
 from trimtab.context.texts import PLACEHOLDER
-from trimtab.exchange.outgoing import outgoing
+from trimtab.dialects.chat import CHAT
+from trimtab.exchange.decide import decide
+from trimtab.exchange.outgoing import outgoing, without_marks
 from trimtab.limits import Limit
+from trimtab.wire.chat import decode
 
 
 def sent(made: Any, summary: str | None = None, *, include_usage: bool = False) -> Any:
@@ -22,6 +27,27 @@ def sent(made: Any, summary: str | None = None, *, include_usage: bool = False) 
 def test_what_fits_goes_out_as_the_very_bytes_received() -> None:
     made = shaping(chat(2), seed=1)
     assert outgoing(made, None, "system", include_usage=False) is made.request.body
+
+
+MARKED = b"""{"model": "m", "n": 1.0,
+  "messages": [ {"role": "user", "pinned": true, "content": "\\u00e9 \\"pinned\\": true" } ,
+                {"role": "assistant", "content": [{"pinned": true}], "pinned": %s},
+                {"role": "user", "content": "pinned"} ] }"""
+
+
+@pytest.mark.parametrize("value", [b"true", b"false", b"null", b'{"pinned": [1, "x"]}'])
+def test_a_mark_is_cut_out_and_every_other_byte_stays(value: bytes) -> None:
+    body = MARKED % value
+    left = body.replace(b'"pinned": true, "content": "', b'"content": "').replace(b', "pinned": ' + value, b"")
+    assert without_marks(decode(body), CHAT) == left
+    memo, read = Memo(), decode(body)
+    made = decide(read, history(read.messages, read.extras, memo), Policy(), WINDOW, 1.0, memo)
+    assert outgoing(made, None, "system", include_usage=False) == left
+
+
+def test_a_mark_goes_also_where_the_messages_are_hard_to_find() -> None:
+    escaped = b'{"model": "m", "mess\\u0061ges": [{"role": "user", "p\\u0069nned": true, "content": "x"}]}'
+    assert msgspec.json.decode(without_marks(decode(escaped), CHAT))["messages"] == [{"role": "user", "content": "x"}]
 
 
 def test_only_the_edited_messages_of_a_request_are_new() -> None:

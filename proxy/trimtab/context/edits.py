@@ -38,7 +38,7 @@ class Excerpt(msgspec.Struct, frozen=True, gc=False):
 class Gap(msgspec.Struct, frozen=True):
     """The place where messages were removed: a note or a summary stands before message `index` of the history.
 
-    `into`, `note` and `role` are for upstreams with strict roles.
+    `into`, `note`, `role` and `answered` are for upstreams with strict roles.
     """
 
     index: int
@@ -46,6 +46,7 @@ class Gap(msgspec.Struct, frozen=True):
     into: int | None = None  # the user message that the text joins, if it is not a message of its own
     note: bool = True  # False: without a summary nothing stands here
     role: str | None = None  # of the message with the summary; None: the role that the upstream usually gets
+    answered: bool = False  # True: the summary stands before a question, so an answer stands between the two
     extract: tuple[Excerpt, ...] = ()  # what is kept of the removed messages, after the note or summary
 
 
@@ -54,7 +55,7 @@ class Breakdown(msgspec.Struct, frozen=True):
 
     system: int
     tools: int
-    question: int
+    question: int  # and of a prefill, the beginning of an answer that the model is to continue
 
     @property
     def total(self) -> int:
@@ -88,9 +89,14 @@ class Plan(msgspec.Struct, frozen=True):
     announce: int | None = None  # the system message that gets the announcement
 
     @property
+    def rewrites(self) -> bool:
+        """True when the messages to be sent differ from those received in more than the field `pinned`."""
+        return bool(self.edits or self.gap or self.unbind) or self.announce is not None
+
+    @property
     def changes(self) -> bool:
         """True when the messages to be sent differ from those received."""
-        return bool(self.edits or self.gap or self.unpin or self.unbind) or self.announce is not None
+        return self.rewrites or bool(self.unpin)
 
     @property
     def shaped(self) -> bool:

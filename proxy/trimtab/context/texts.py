@@ -45,6 +45,9 @@ ANNOUNCEMENT = (
 SUMMARY_PREFIX = "[Conversation summary]"
 """The first line of a summary."""
 
+SUMMARY_READ = "OK."
+"""The assistant's message between a summary and the question, where two user messages must not stand side by side."""
+
 CLEARED_ARGUMENTS = "{}"
 """The arguments of a call whose inputs were cleared."""
 

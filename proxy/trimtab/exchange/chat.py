@@ -24,7 +24,7 @@ from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Bounds, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
-from trimtab.exchange.outgoing import outgoing
+from trimtab.exchange.outgoing import outgoing, without_marks
 from trimtab.exchange.passthrough import upstream_of
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
@@ -88,11 +88,12 @@ class ChatExchange:
             return await self._forward_untouched("unparsed", raw)
         self._notes.stream = self._reading.request.stream
         if self._incoming.flag(b"x-trimtab-bypass"):
-            return await self._forward_untouched("bypassed", raw)
+            return await self._forward_untouched("bypassed", self._without_marks())
         if not await self._decide():
-            return await self._forward_untouched("passed", raw)
+            return await self._forward_untouched("passed", self._without_marks())
         if self._incoming.flag(b"x-trimtab-observe") or self._shaping.policy.shaping.mode == "observe":
-            return await self._forward_untouched("observed", raw, Report(self._shaping, self._notes.edits))
+            report = Report(self._shaping, self._notes.edits)
+            return await self._forward_untouched("observed", self._without_marks(), report)
         if error := refusal(self._shaping):
             raise error
         return await self._forward()
@@ -174,10 +175,14 @@ class ChatExchange:
 
     # -- forward -------------------------------------------------------------------------------------------------
 
+    def _without_marks(self) -> bytes:
+        """The body of a request that is not shaped."""
+        return without_marks(self._reading.request, self._dialect)
+
     async def _forward_untouched(
         self, outcome: Outcome, raw: bytes, report: Report | None = None, unmanaged: str = ""
     ) -> None:
-        """Send the bytes received, and nothing more."""
+        """Send the request as it came: nothing of it is shaped."""
         self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
         options = RelayOptions(report, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged)
@@ -286,7 +291,7 @@ class ChatExchange:
             body = await planned_beside(self._heavy, outgoing, shaping, self._gathered.text, role, include_usage=usage)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._fail_open("apply", bug)
-            body = shaping.request.body
+            body = self._without_marks()
             shaping = self._shaping = msgspec.structs.replace(shaping, plan=untouched(shaping.plan), max_tokens=None)
             self._notes.planned(shaping, 0.0)
             self._notes.outcome = "passed"

@@ -146,9 +146,10 @@ def _lightened(shaping: Shaping, memo: Memo) -> Iterator[tuple[Edit, int]]:
     """Oldest first, each message that can be made lighter, and by how many bytes."""
     views = shaping.history.views
     question = max((i for i, view in enumerate(views) if view.role == "user"), default=None)
+    prefill = len(views) - 1 if views and views[-1].role == "assistant" else None
     edited = {edit.index for edit in shaping.plan.edits}
     for i, view in enumerate(views):
-        if view.shape != "parts" or view.role in SYSTEM_ROLES or i == question or i in edited:
+        if view.shape != "parts" or view.role in SYSTEM_ROLES or i in (question, prefill) or i in edited:
             continue
         raw = shaping.request.messages[i]
         light = shaping.dialect.format.rewrite(raw, "lightened", 0)

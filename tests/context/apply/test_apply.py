@@ -9,7 +9,7 @@ import pytest
 from tests.support.messages import assistant, calls, prose, result, system, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Edit, Gap, Plan
-from trimtab.context.texts import ANNOUNCEMENT, NOTE, PLACEHOLDER, SUMMARY_PREFIX
+from trimtab.context.texts import ANNOUNCEMENT, NOTE, PLACEHOLDER, SUMMARY_PREFIX, SUMMARY_READ
 
 RAWS = [system("S"), user("Begin."), calls("a"), result("a", prose(500)), assistant("Done."), user("And?")]
 
@@ -51,6 +51,14 @@ def test_an_empty_summary_is_none() -> None:
 
 def test_without_a_gap_nothing_stands_in_its_place() -> None:
     assert [m["content"] for m in made(Plan(9, 9, 9, True, edits=GONE))] == ["S", "Begin.", "Done.", "And?"]
+
+
+def test_a_summary_that_an_answer_must_follow() -> None:
+    gap = Gap(1, 30, note=False, answered=True)
+    sent = made(Plan(9, 9, 9, True, edits=GONE, gap=gap), "Fine.", "user")
+    assert [m["content"] for m in sent[1:3]] == [f"{SUMMARY_PREFIX}\nFine.", SUMMARY_READ]
+    assert [m["role"] for m in sent[1:3]] == ["user", "assistant"]
+    assert len(made(Plan(9, 9, 9, True, edits=GONE, gap=gap))) == len(sent) - 2
 
 
 def test_a_gap_at_the_end() -> None:

@@ -13,7 +13,9 @@ from msgspec import Raw
 
 from tests.context.histories import arguments, histories
 from tests.support.messages import calls, msg, prose, result, system, user
-from trimtab.context.apply.rewrite import announce, message, rewrite, squeeze_arguments, unpin
+from trimtab.context.apply.cut import head
+from trimtab.context.apply.marks import unpin
+from trimtab.context.apply.rewrite import announce, message, rewrite, squeeze_arguments
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import _BY_TYPE
 from trimtab.context.read.views import view
@@ -65,6 +67,20 @@ def test_truncating_an_array(parts: list[Any], expected: list[Any]) -> None:
 def test_clearing_leaves_the_placeholder_and_the_id(before: Any) -> None:
     made = json.loads(rewrite(result("a1B2c3D4e", before, name="n"), "cleared", 0))
     assert made == {"role": "tool", "content": PLACEHOLDER, "tool_call_id": "a1B2c3D4e", "name": "n"}
+
+
+CACHED = {"cache_control": {"type": "ephemeral"}}
+
+
+def test_a_cleared_result_keeps_its_mark_for_the_providers_cache() -> None:
+    made = content(rewrite(result("a", [text(prose(90)), {**text(prose(90)), **CACHED}]), "cleared", 0))
+    assert made == [{**text(PLACEHOLDER), **CACHED}]
+    assert content(rewrite(result("a", [text(prose(90))], **CACHED), "cleared", 0)) == PLACEHOLDER
+
+
+def test_a_truncated_message_keeps_it_too() -> None:
+    parts = [text(prose(90)), text("b"), {**text("c"), **CACHED}]
+    assert content(rewrite(user(parts), "truncated", 50)) == [{**text(head(prose(90), 50)), **CACHED}]
 
 
 def test_squeezing_keeps_head_and_tail_of_each_text() -> None:
@@ -168,9 +184,29 @@ def test_clearing_inputs_of_a_function_call() -> None:
     assert json.loads(made)["function_call"] == {"name": "f", "arguments": CLEARED_ARGUMENTS}
 
 
-def test_unpinning_takes_the_mark_and_nothing_else() -> None:
-    assert unpin(b'{"role":"user","pinned":true,"n":1e21}') == b'{"role":"user","n":1e21}'
-    assert unpin(b'{"role":"user"}') == b'{"role":"user"}'
+UNPINNED = [
+    (b'{"role":"user"}', b'{"role":"user"}'),
+    (b'{"pinned":true}', b"{}"),
+    (b'{"role":"user","pinned":true,"n":1e21}', b'{"role":"user","n":1e21}'),
+    (b'{ "role": "user",\n "pinned": true , "n" : 1.0 }', b'{ "role": "user",\n "n" : 1.0 }'),
+    (b'{ "role": "user" , "n": 1.0, "pinned": {"pinned": 1} }', b'{ "role": "user" , "n": 1.0 }'),
+    (
+        b'{"content": "\\"pinned\\": true, ", "x": {"pinned": true}}',
+        b'{"content": "\\"pinned\\": true, ", "x": {"pinned": true}}',
+    ),
+    (b'{"pinned": true, "role": "user", "pinned": true}', b'{"role":"user"}'),
+    (b'{"p\\u0069nned": true, "role": "user"}', b'{"role":"user"}'),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), UNPINNED)
+def test_unpinning_takes_the_mark_and_nothing_else(before: bytes, after: bytes) -> None:
+    assert unpin(before) == after
+
+
+def test_a_message_of_very_many_fields_is_unpinned_too() -> None:
+    fields = {f"f{n}": n for n in range(1_000)}
+    assert json.loads(unpin(json.dumps({**fields, "pinned": True}).encode())) == fields
 
 
 ANNOUNCED: list[tuple[Any, Any]] = [

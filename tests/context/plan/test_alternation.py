@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 
 from tests.context.plans import planned, staged, tokens
-from tests.support.messages import assistant, prose, roles, system, tool_loop, user
+from tests.support.messages import assistant, calls, prose, result, roles, system, tool_loop, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.policy import Policy, ShapingSettings
-from trimtab.context.texts import NOTE, SUMMARY_PREFIX
+from trimtab.context.texts import NOTE, SUMMARY_PREFIX, SUMMARY_READ
 
 
 def strict(**shaping: object) -> Policy:
@@ -95,3 +95,44 @@ def test_where_roles_need_not_alternate_the_note_stands_alone_and_no_answer_is_k
         *("system", "user", "system"),
         *("user", "assistant", "user"),
     ]
+
+
+def test_a_pinned_tool_result_keeps_an_answer_between_its_question_and_the_next() -> None:
+    """Also where the task, larger than its share, is gone."""
+    loop = [calls("a"), result("a", prose(200), pinned=True)]
+    raws = [user(prose(3_000)), assistant("A0"), user("Q1"), *loop, *turn(2)[1:], *turn(3), *turn(4), user("And?")]
+    found = planned(raws, strict(keep_recent=1, target=0.1), 400)
+    sent = as_sent(raws, found)
+    assert [role for role, _ in sent] == ["user", "assistant", "user", "assistant", "tool", "assistant", "user"]
+    assert [(text or "")[:2] for _, text in sent] == [NOTE[:2], "A0", "Q1", "", "th", "A4", "An"]
+
+
+def test_of_two_answers_one_is_enough() -> None:
+    raws = [user("Task."), assistant("A0", pinned=True), *turn(1), *turn(2), *turn(3), user("And?")]
+    sent = as_sent(raws, planned(raws, strict(keep_recent=1, target=0), 400))
+    assert [text for _, text in sent] == [f"Task.\n\n{NOTE}", "A0", "And?"]
+
+
+def test_an_answer_stays_for_a_later_question_that_has_none_of_its_own() -> None:
+    """The turn before the last question ended with a tool cycle, so the answer before that turn is the last one."""
+    loop = tool_loop(2, 900)
+    raws = [user("Task."), assistant("A0"), user("Q1"), *loop, user("And?"), *tool_loop(1, 50, 9)]
+    found = planned(raws, strict(keep_recent=1, target=0.1, pin_share=0.03, exclude_tools=("read_file",)), 300)
+    assert [role for role, _ in as_sent(raws, found)] == ["user", "assistant", "user", "assistant", "tool"]
+
+
+def test_a_summary_before_the_question_is_answered() -> None:
+    rules = Policy(
+        ShapingSettings(keep_recent=1, segment_share=0.5, pin_share=0.1, target=0.9),
+        True,
+        summary_tokens=40,
+        strict_roles=True,
+    )
+    loop = [calls("a"), result("a", prose(300)), calls("b"), result("b"), calls("c"), result("c", prose(300))]
+    raws = [system("S"), user(prose(200)), *loop, assistant(prose(200)), user(prose(1_500))]
+    found = planned(raws, rules, 400)
+    assert found.summary
+    sent = as_sent(raws, found, "Fine.")
+    assert [role for role, _ in sent] == ["system", "user", "assistant", "user"]
+    assert [text for _, text in sent[1:3]] == [f"{SUMMARY_PREFIX}\nFine.", SUMMARY_READ]
+    assert [role for role, _ in as_sent(raws, found)] == ["system", "user"], "without a summary nothing stands there"

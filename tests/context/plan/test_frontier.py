@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.context.plans import planned, policy, staged, tokens, walked
-from tests.support.messages import assistant, calls, prose, result, tool_loop, user
+from tests.support.messages import assistant, calls, msg, prose, result, system, tool_loop, user
 from trimtab.context.plan.drop import drop
 
 
@@ -54,3 +54,39 @@ def test_pinned_calls_keep_their_late_results() -> None:
     gone = staged(found)["dropped"]
     assert 3 in gone
     assert not {1, 4} & set(gone)
+
+
+def reminded(k: int) -> list[bytes]:
+    return [user(f"Question {k}?"), system(f"Reminder {k}. {prose(600)}"), assistant(f"Answer {k}.")]
+
+
+def test_a_reminder_goes_with_its_turn_and_the_newest_stays() -> None:
+    raws = [system("Rules."), *(m for k in range(12) for m in reminded(k)), user("And?")]
+    found = planned(raws, policy(keep_recent=2), tokens(raws) // 3)
+    gone = set(staged(found)["dropped"])
+    kept = {k for k in range(12) if 3 * k + 2 not in gone}
+    assert found.fits
+    assert {0, 11} <= kept, "before the first answer it belongs to the task"
+    assert kept <= {k for k in range(12) if 3 * k + 1 not in gone}
+    assert len(gone) > 20
+
+
+def test_in_one_long_turn_reminders_go_with_the_cycles_around_them() -> None:
+    loop = tool_loop(20, 900)
+    steps = [[*loop[2 * k : 2 * k + 2], msg("developer", f"Step {k}. {prose(500)}")] for k in range(20)]
+    raws = [system("Rules."), user("Task."), *(m for step in steps for m in step)]
+    rules = policy(keep_recent=2, exclude_tools=("read_file",))
+    gone = set(staged(planned(raws, rules, tokens(raws) // 4))["dropped"])
+    assert 1 not in gone
+    assert len(raws) - 1 not in gone
+    cycles = [3 * k + 2 for k in range(20) if 3 * k + 2 in gone]
+    assert {i + 2 for i in cycles[:-1]} == {i for i in gone if i % 3 == 1}, "the frontier stands before the last one"
+
+
+def test_a_pinned_reminder_goes_at_once_when_a_newer_one_has_come() -> None:
+    first = [user("Task."), *tool_loop(6, 900), system("Now in English."), *tool_loop(6, 900, 6)]
+    rules = policy(keep_recent=2, exclude_tools=("read_file",))
+    budget = tokens(first) // 2
+    assert 13 not in staged(planned(first, rules, budget))["dropped"]
+    later = [*first, system("Now in French."), *tool_loop(6, 900, 12)]
+    assert 13 in staged(planned(later, rules, budget))["dropped"]

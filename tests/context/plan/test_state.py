@@ -9,6 +9,7 @@ from tests.context.histories import histories
 from tests.context.plans import policy, tokens, walked
 from tests.support.messages import assistant, calls, msg, prose, result, system, tool_loop, user
 from trimtab.context.apply.rewrite import message
+from trimtab.context.plan.pins import pinned_units
 from trimtab.context.plan.state import NOTE_TOKENS, State
 from trimtab.context.read.structure import structure
 from trimtab.context.read.views import view
@@ -25,14 +26,16 @@ def test_walking_counts_everything_and_tells_system_messages_apart() -> None:
     raws = [system(), user(), calls("a"), result("a"), system()]
     state = walked(raws, LARGE)
     assert state.size == tokens(raws)
-    assert state.fixed == tokens([raws[0], raws[4]])
+    assert state.fixed == tokens(raws[:1])
+    assert state.reminders == [4]
     assert (state.message_count, state.clearing.results, state.question, state.units_walked) == (3, [3], 1, 4)
 
 
 PINNED: dict[str, tuple[list[bytes], list[int]]] = {
     "the task and the question": ([user(), assistant(), user(), assistant(), user()], [0, 4]),
     "one question": ([user(), calls("a"), result("a")], [0]),
-    "no user at all": ([system(), assistant()], []),
+    "no user at all": ([system(), assistant(), calls("a")], []),
+    "the beginning of an answer": ([user(), assistant(), user(), assistant()], [0, 2, 3]),
     "sent while tools ran": ([user(), assistant(), user(), *tool_loop(1), user("also"), *tool_loop(1)], [0, 2, 5]),
     "two in a row": ([user(), assistant(), user(), user()], [0, 2, 3]),
     "no longer once the run has ended": ([user(), *tool_loop(1), user("also"), assistant(), user()], [0, 5]),
@@ -45,7 +48,7 @@ PINNED: dict[str, tuple[list[bytes], list[int]]] = {
 @pytest.mark.parametrize(("raws", "expected"), PINNED.values(), ids=PINNED)
 def test_pins(raws: list[bytes], expected: list[int]) -> None:
     state = walked(raws, LARGE)
-    assert sorted(state.structure.units[u].start for u in state.pins()) == expected
+    assert sorted(state.structure.units[u].start for u in pinned_units(state)) == expected
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}  # 765 tokens
@@ -59,7 +62,13 @@ def screenshots(cycles: int) -> list[bytes]:
 
 def pinned_starts(raws: list[bytes], budget: int, **shaping: object) -> list[int]:
     state = walked(raws, budget, policy(**shaping))
-    return sorted(state.structure.units[u].start for u in state.pins())
+    return sorted(state.structure.units[u].start for u in pinned_units(state))
+
+
+def test_the_newest_reminder_stays_with_those_right_before_it() -> None:
+    raws = [system(), user(), system("Opening."), assistant(), system("a"), user(), msg("developer", "b"), system("c")]
+    assert pinned_starts(raws, LARGE) == [1, 5, 6, 7]
+    assert pinned_starts([*raws, *tool_loop(1), msg("system", 5), system("d")], LARGE) == [1, 5, 11]
 
 
 def test_over_their_share_injected_messages_lose_their_pin_first_then_marks_then_the_question_of_the_turn() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.context.plans import planned, tokens, walked
 from tests.support.messages import assistant, prose, system, tool_loop, user
 from trimtab.context.edits import Segment
+from trimtab.context.plan.pins import set_target
 from trimtab.context.plan.state import State
 from trimtab.context.plan.summarize import _stride, compact, next_segment, summarize
 from trimtab.context.policy import Policy, ShapingSettings
@@ -114,7 +115,7 @@ def example(keep_recent: int) -> State:
     rules = Policy(shaping, compaction=True, summary_tokens=96)
     state = State(structure([b""] * len(views), views), 0, rules, 896, Memo())
     state.advance(len(views))
-    state.set_target()
+    set_target(state)
     return state
 
 

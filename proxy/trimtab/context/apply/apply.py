@@ -9,7 +9,7 @@ from msgspec import Raw
 from trimtab.context.apply.format import CHAT, AsChat, Format
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.extract.render import render
-from trimtab.context.texts import NOTE, SUMMARY_PREFIX
+from trimtab.context.texts import NOTE, SUMMARY_PREFIX, SUMMARY_READ
 
 _REMOVED = ("dropped", "summarized")
 
@@ -30,7 +30,7 @@ def apply(
     text = "" if gap is None else _gap_text(summary, render(AsChat(messages, format), gap.extract))
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
-            sent += _gap_message(gap, text, bool(summary), summary_role, format)
+            sent += _gap_messages(gap, text, bool(summary), summary_role, format)
         edit = edits.get(i)
         if edit is not None and edit.stage in _REMOVED:
             continue
@@ -42,16 +42,17 @@ def apply(
             data = format.join_text(data, text, before=i >= gap.index)
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
-        sent += _gap_message(gap, text, bool(summary), summary_role, format)
+        sent += _gap_messages(gap, text, bool(summary), summary_role, format)
     return sent
 
 
-def _gap_message(gap: Gap, text: str, summarized: bool, role: str, format: Format) -> list[bytes]:
-    """The message in the gap; none when its text joins another message, or without a summary where the note is left
-    out."""
+def _gap_messages(gap: Gap, text: str, summarized: bool, role: str, format: Format) -> list[bytes]:
+    """The message in the gap, and its answer where one is needed; none when its text joins another message, or without
+    a summary where the note is left out."""
     if gap.into is not None or not (summarized or gap.note):
         return []
-    return [format.message(gap.role or role, text)]
+    found = [format.message(gap.role or role, text)]
+    return [*found, format.message("assistant", SUMMARY_READ)] if gap.answered else found
 
 
 def _gap_text(summary: str | None, extract: str) -> str:

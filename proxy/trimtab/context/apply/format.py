@@ -12,7 +12,8 @@ from typing import Protocol, overload
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply.rewrite import announce, join_text, message, rewrite, unpin
+from trimtab.context.apply.marks import unpin
+from trimtab.context.apply.rewrite import announce, join_text, message, rewrite
 from trimtab.context.edits import Stage
 from trimtab.context.read.views import View, digest, view
 

@@ -5,7 +5,7 @@ The planner measures an edit by making it here, so the size in a plan is the siz
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -34,13 +34,6 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     """The message after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
     fields: Fields = dict(_fields(raw))
     _REWRITES[stage](fields, amount)
-    return msgspec.json.encode(fields)
-
-
-def unpin(raw: bytes | Raw) -> bytes:
-    """The message without the field `pinned`, which is ours: no upstream knows it."""
-    fields = _fields(raw)
-    fields.pop("pinned", None)
     return msgspec.json.encode(fields)
 
 
@@ -82,14 +75,18 @@ def truncated(content: Any, chars: int) -> Any:
     """A content, a text or a list of parts, with `chars` characters of text in all."""
     if isinstance(content, str):
         return head(content, chars)
-    kept, room = [], chars
+    kept: list[Any] = []
+    last, room = 0, chars
     for part in content:
         text = text_of(part)
         if text is None:
             kept.append(part)
         elif room >= 0:
+            last = len(kept)
             kept.append(part if len(text) <= room else {**part, "text": head(text, room)})
             room -= len(text)
+        elif mark := _cache_mark([part]):
+            kept[last] |= mark
     return kept
 
 
@@ -99,12 +96,25 @@ def _clear(fields: Fields, tokens: int) -> None:
 
 
 def cleared(content: bytes | Raw, tokens: int) -> Any:
-    """What stands in place of the content of a result, which is read only where an extract of it is to stay."""
-    text = content_text(msgspec.json.decode(content)) if tokens else ""
+    """What stands in place of the content of a result, which is read only where an extract of it is to stay, or its
+    mark for the provider's cache."""
+    data = bytes(content)
+    is_marked = data[:1] == b"[" and b"cache_control" in data
+    value = msgspec.json.decode(data) if tokens or is_marked else None
+    text = content_text(value) if tokens else ""
     if text.startswith(CLEARED_TO_EXTRACT):
-        return content
+        return value
     extract = "" if text == PLACEHOLDER else of_result(text, tokens)
-    return f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
+    left = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
+    mark = _cache_mark(value) if is_marked else {}
+    return [{"type": "text", "text": left, **mark}] if mark else left
+
+
+def _cache_mark(parts: Iterable[Any]) -> Fields:
+    """The field `cache_control` of the last part that has one: the provider's prefix cache ends after it. A mark that
+    gets lost makes the provider read everything again."""
+    marks = [part["cache_control"] for part in parts if isinstance(part, dict) and part.get("cache_control")]
+    return {"cache_control": marks[-1]} if marks else {}
 
 
 def _squeeze(fields: Fields, chars: int) -> None:

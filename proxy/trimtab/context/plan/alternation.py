@@ -9,25 +9,71 @@ the note moves into the message that was the question: one break of the prefix t
 
 from __future__ import annotations
 
-from trimtab.context.edits import Gap
+from bisect import bisect_left
+
+from trimtab.context.edits import Gap, Stage
 from trimtab.context.plan.state import State
 
 
 def is_answer_to_keep(state: State, u: int) -> bool:
-    """True when unit u, which the frontier passes, is the answer between the task and the user message after u."""
-    units = state.structure.units
-    if not state.policy.strict_roles or u + 1 >= state.units_walked or units[u + 1].role != "user":
+    """True when unit u, which the frontier passes, is the answer between two user messages that stay so far."""
+    user = state.user_after.get(u)
+    if user is None or user >= state.units_walked or state.unit_gone(user) or user in state.compaction.kept_answers:
         return False
-    view = state.structure.views[units[u].start]
-    return view.role == "assistant" and not view.calls and bool(state.task)
+    first = user_from(state, 0)
+    return first is not None and first < u
 
 
-def drop_kept_answers(state: State, question: int | None = None) -> None:
-    """Drop the answer that was kept for a question which has been removed (None: all kept answers)."""
+def keep_answer(state: State, u: int) -> None:
+    """Keep an answer as long as the user message after it stays."""
+    state.compaction.kept_answers[state.user_after[u]] = u
+
+
+def drop_user(state: State, u: int, stage: Stage, reason: str) -> None:
+    """Remove a user message, and where roles must alternate one of the answers before and after it. Before what is the
+    first user message then, no answer stays, unless the note stands there."""
+    state.drop(u, stage, reason)
     kept = state.compaction.kept_answers
-    for u in [*kept] if question is None else [question]:
-        if (answer := kept.pop(u, None)) is not None:
-            state.drop(answer, "dropped", "the question after it was removed")
+    before, later = kept.pop(u, None) or _answer_before(state, u), user_from(state, u)
+    if later is None or (later == user_from(state, 0) and not state.compaction.gap_tokens):
+        _drop_answer(state, before)
+        _drop_answer(state, None if later is None else kept.pop(later, None))
+    elif before is not None:
+        after = kept.get(later) or _answer_before(state, later)
+        if after is not None and before not in state.compaction.kept_pins:
+            _drop_answer(state, before)
+        else:
+            _drop_answer(state, kept.get(later))
+            kept[later] = before
+
+
+def drop_kept_answers(state: State) -> None:
+    """Drop all answers that were kept."""
+    for u in [*state.compaction.kept_answers]:
+        _drop_answer(state, state.compaction.kept_answers.pop(u))
+
+
+def user_from(state: State, u: int) -> int | None:
+    """The unit of the first user message at or after unit u that has been walked and not removed. Places that were
+    found removed are skipped the next time."""
+    unit_of, users, skipped = state.structure.unit_of, state.users, state.skipped
+    first = at = bisect_left(users, u, key=unit_of.__getitem__)
+    while at < len(users) and state.gone[users[at]]:
+        at = skipped.get(at, at + 1)
+    while first < at:
+        skipped[first], first = at, skipped.get(first, first + 1)
+    return unit_of[users[at]] if at < len(users) else None
+
+
+def _answer_before(state: State, user: int) -> int | None:
+    """The answer before a user message, if it has not been removed."""
+    answer = state.answer_before.get(user)
+    return None if answer is None or state.unit_gone(answer) else answer
+
+
+def _drop_answer(state: State, u: int | None) -> None:
+    if u is not None and u not in state.compaction.kept_pins:
+        state.drop(u, "dropped", "the question after it was removed")
 
 
 def gap(state: State) -> Gap | None:
@@ -43,5 +89,6 @@ def gap(state: State) -> Gap | None:
         return Gap(index, tokens)
     if beside != state.question and state.structure.views[beside].shape in ("text", "parts"):
         return Gap(index, tokens, into=beside)
-    # Beside the question: the note is left out, and a summary after it has the role of the assistant.
-    return Gap(index, tokens, note=False, role="assistant" if task else None)
+    # Beside the question: the note is left out. A summary after it has the role of the assistant, one before it is
+    # answered.
+    return Gap(index, tokens, note=False, role="assistant" if task else None, answered=not task)

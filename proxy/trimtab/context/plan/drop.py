@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from trimtab.context.plan.alternation import drop_kept_answers
 from trimtab.context.plan.frontier import Goal, advance, drop_unpinned, first_recent, goal_of, release_question
+from trimtab.context.plan.pins import pinned_units, unremovable_units
 from trimtab.context.plan.state import State
 
 _OLDEST = "oldest part of the conversation"
@@ -17,17 +18,17 @@ def drop(state: State) -> None:
 
 
 def drop_all_but_question(state: State) -> None:
-    """The last resort before a refusal: everything but system messages and the current question goes. A task that is
-    pinned goes last, and at the very end the note or the summary too."""
+    """The last resort before a refusal: everything but system messages, the current question and a prefill goes. A
+    task that is pinned goes last, and at the very end the note or the summary too."""
     if not state.over:
         return
     unit_of = state.structure.unit_of
-    question = set() if state.question is None else {unit_of[state.question]}
-    task = {unit_of[i] for i in state.task} - question
+    unremovable = unremovable_units(state)
+    task = {unit_of[i] for i in state.task} - unremovable
     if task:
-        _drop_before(state, state.units_walked, question | (task & state.pins()))
+        _drop_before(state, state.units_walked, unremovable | (task & pinned_units(state)))
     if state.over:
-        _drop_before(state, state.units_walked, question)
+        _drop_before(state, state.units_walked, unremovable)
     if state.over:
         drop_kept_answers(state)
     if state.over:
@@ -43,7 +44,7 @@ def _drop_before(state: State, last: int, only: set[int] | None) -> None:
     goal, compaction = goal_of(state), state.compaction
     if goal.reached(state):
         return
-    pins = state.pins() if only is None else only
+    pins = pinned_units(state) if only is None else only
     drop_unpinned(state, pins, goal)
     while compaction.frontier < last and not goal.reached(state):
         stop, whole = _rest_of_turn(state, last, goal)

@@ -11,9 +11,12 @@ from __future__ import annotations
 import msgspec
 
 from trimtab.context.edits import Stage
-from trimtab.context.plan.alternation import drop_kept_answers, is_answer_to_keep
+from trimtab.context.plan.alternation import drop_user, is_answer_to_keep, keep_answer
 from trimtab.context.plan.state import State
-from trimtab.context.read.structure import SYSTEM_ROLES
+from trimtab.context.read.structure import REMINDER, SYSTEM_ROLES
+
+_UNPINNED = "no longer pinned"
+_ITS_TURN = "its turn was removed"
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -59,16 +62,26 @@ def advance(state: State, to: int, pins: set[int], stage: Stage, reason: str) ->
         compaction.frontier += 1
         if unit.role in SYSTEM_ROLES or state.gone[unit.start]:
             continue
+        if unit.role == REMINDER:
+            _pass_reminder(state, u, pins, stage)
+            continue
         state.message_count -= unit.stop - unit.start
         if unit.role == "user":
             _leave_question(state, pins, stage)
             compaction.held_question = u
         elif u in pins:
-            compaction.kept_pins.append(u)
+            compaction.kept_pins[u] = None
         elif is_answer_to_keep(state, u):
-            compaction.kept_answers[u + 1] = u
+            keep_answer(state, u)
         elif is_removable(state, u):
             state.drop(u, stage, reason)
+
+
+def _pass_reminder(state: State, u: int, pins: set[int], stage: Stage) -> None:
+    if u in pins:
+        state.compaction.kept_reminders[u] = None
+    else:
+        state.drop(u, stage, _ITS_TURN)
 
 
 def is_removable(state: State, u: int) -> bool:
@@ -94,30 +107,31 @@ def _leave_question(state: State, pins: set[int], stage: Stage) -> None:
     if u is None or state.unit_gone(u):
         return
     kept = compaction.kept_pins
-    if u in pins or (kept and units[kept[-1]].turn == units[u].turn):
-        kept.append(u)
+    if u in pins or (kept and units[next(reversed(kept))].turn == units[u].turn):
+        kept[u] = None
     else:
-        _drop_question(state, u, stage, "its turn was removed")
-
-
-def _drop_question(state: State, u: int, stage: Stage, reason: str) -> None:
-    """Drop a unit, and where roles must alternate the answer kept before it; all of those when the task goes and no
-    note stands in its place, because an answer would come first."""
-    state.drop(u, stage, reason)
-    drop_kept_answers(state, u if state.compaction.gap_tokens or state.task else None)
+        drop_user(state, u, stage, _ITS_TURN)
 
 
 def drop_unpinned(state: State, pins: set[int], goal: Goal) -> None:
     """Drop, oldest first and as far as needed, what was pinned when the frontier passed and is no longer; the question
-    of a turn only when nothing else of its turn stays."""
-    units = state.structure.units
+    of a turn only when nothing else of its turn stays. System messages whose turn is gone go at once."""
+    units, compaction = state.structure.units, state.compaction
+    for u in [u for u in compaction.kept_reminders if u not in pins]:
+        del compaction.kept_reminders[u]
+        state.drop(u, "dropped", _ITS_TURN)
     kept_turns = set()  # turns of which something else stays
-    kept = []
-    for u in sorted(state.compaction.kept_pins, key=lambda u: (units[u].turn, units[u].role == "user", u)):
+    for u in sorted(compaction.kept_pins, key=lambda u: (units[u].turn, units[u].role == "user", u)):
         unit = units[u]
         if u in pins or goal.reached(state) or (unit.role == "user" and unit.turn in kept_turns):
-            kept.append(u)
             kept_turns.add(unit.turn)
-        elif not state.unit_gone(u):
-            _drop_question(state, u, "dropped", "no longer pinned")
-    state.compaction.kept_pins = [u for u in kept if not state.unit_gone(u)]
+            continue
+        del compaction.kept_pins[u]
+        if state.unit_gone(u) or u in compaction.kept_answers.values():
+            continue
+        if is_answer_to_keep(state, u):
+            keep_answer(state, u)
+        elif unit.role == "user":
+            drop_user(state, u, "dropped", _UNPINNED)
+        else:
+            state.drop(u, "dropped", _UNPINNED)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from trimtab.context.edits import Segment
 from trimtab.context.plan.clear import clear
+from trimtab.context.plan.pins import set_target
 from trimtab.context.plan.shorten import truncate
 from trimtab.context.plan.state import State
 from trimtab.context.plan.summarize import compact
-from trimtab.context.read.structure import SYSTEM_ROLES
 
 # An overflow is near when as much as the newest so many messages came to would bring it (twelve steps of an agent,
 # in which even a slow model has written a summary), or one more message like the largest so far. A conversation that
@@ -31,7 +31,7 @@ def segments_ahead(state: State) -> tuple[Segment, ...]:
     urgent = state.size > budget - ahead * (1 - _URGENT)
     state.clearing.newest_protected = False
     state.size += ahead
-    state.set_target()
+    set_target(state)
     truncate(state)
     clear(state)
     if not state.over:
@@ -48,5 +48,6 @@ def _is_near(state: State) -> bool:
         return False
     if state.size <= state.budget * state.policy.precompact_share:
         return False
-    sizes = [view.tokens for view in state.structure.views[: state.end] if view.role not in SYSTEM_ROLES]
+    structure = state.structure
+    sizes = [view.tokens for i, view in enumerate(structure.views[: state.end]) if not structure.is_fixed(i)]
     return state.size + max(sum(sizes[-_NEWEST:]), max(sizes, default=0)) > state.budget

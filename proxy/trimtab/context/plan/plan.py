@@ -16,6 +16,7 @@ from trimtab.context.plan.clear import clear, measure_cleared
 from trimtab.context.plan.drop import drop, drop_all_but_question
 from trimtab.context.plan.extracting import fill_gap
 from trimtab.context.plan.lookahead import segments_ahead
+from trimtab.context.plan.pins import set_target
 from trimtab.context.plan.shorten import squeeze, truncate
 from trimtab.context.plan.state import State
 from trimtab.context.plan.summarize import summarize
@@ -91,7 +92,7 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
         if always and state.oversized:
             truncate(state)
         if end and state.needs_shaping:
-            state.set_target()
+            set_target(state)
             for stage in STAGES:
                 if state.needs_shaping:
                     stage(state)
@@ -114,6 +115,8 @@ def _announcement_tokens(conversation: History, at: int, memo: Memo, format: For
 
 def _breakdown(state: State, tools: int) -> Breakdown:
     """What cannot be removed. `tools`: tokens of what the model reads beside the messages."""
-    system = sum(view.tokens for view in state.structure.views if view.role in SYSTEM_ROLES)
-    question = 0 if state.question is None else state.structure.views[state.question].tokens
+    fixed = [i for i, view in enumerate(state.structure.views) if view.role in SYSTEM_ROLES]
+    stays = [i for i in fixed if state.structure.is_fixed(i) or i in state.reminders]
+    system = sum(state.structure.views[i].tokens for i in stays)
+    question = sum(state.structure.views[i].tokens for i in (*state.users[-1:], *state.structure.prefill))
     return Breakdown(system, tools, question)

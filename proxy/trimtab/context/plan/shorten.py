@@ -7,6 +7,7 @@ in `plan.STAGES`.
 from __future__ import annotations
 
 from trimtab.context.apply.cut import fair_share
+from trimtab.context.plan.pins import pinned_units
 from trimtab.context.plan.state import State
 
 # Squeezed texts shorter than this tell a model nothing (characters).
@@ -34,7 +35,7 @@ def squeeze(state: State) -> None:
     all other messages that may be changed: then the pinned ones, and the task last."""
     if not state.over:
         return
-    pins, structure = state.pins(), state.structure
+    pins, structure = pinned_units(state), state.structure
     kept = [i for i in state.remaining() if not state.is_untouchable(i) and not _is_cleared(state, i)]
     loose = [i for i in kept if structure.unit_of[i] not in pins]
     task = set(state.task)

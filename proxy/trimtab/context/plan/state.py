@@ -14,13 +14,14 @@ from __future__ import annotations
 import msgspec
 
 from trimtab.context.apply.format import CHAT, Format
-from trimtab.context.edits import Edit, Segment, Stage
+from trimtab.context.edits import Edit, Stage
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
+from trimtab.context.plan.frontiers import Clearing, Compaction
 from trimtab.context.policy import Policy
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.structure import SYSTEM_ROLES, Structure
+from trimtab.context.read.structure import SYSTEM_ROLES, Structure, answers_before
 from trimtab.context.read.views import View
-from trimtab.context.texts import NOTE
+from trimtab.context.texts import NOTE, SUMMARY_READ
 
 # The extract takes at most this part of the tokens removed, and a shorter one is not worth its first line.
 _EXTRACT_PART = 2
@@ -28,44 +29,10 @@ _LEAST_EXTRACT = 96
 # In a large window a share would be more than is worth reading (tokens; docs/policy.md).
 _MOST_EXTRACT = 6_000
 
+_MOST_REMINDERS = 8  # system messages in a row
+
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
-
-
-class Clearing(msgspec.Struct):
-    """The frontier of clearing: a position among the tool results."""
-
-    trigger: int  # tokens of the request above which results are cleared
-    results: list[int] = []  # messages that are tool results, as far as walked
-    considered: int = 0  # results that have been cleared or passed over; they are not looked at again
-    answered: int = 0  # results that an assistant message came after: the model has seen them
-    newest_protected: bool = True  # False in a lookahead: at the next overflow these results are no longer the newest
-
-    @property
-    def waiting(self) -> int:
-        """Number of results not considered yet."""
-        return len(self.results) - self.considered
-
-    @property
-    def first_fresh(self) -> int:
-        """Position in `results` of the first that is never cleared: the newest, and what the model has not seen."""
-        return min(self.answered, len(self.results) - 1) if self.newest_protected else len(self.results)
-
-
-class Compaction(msgspec.Struct):
-    """The frontier of compaction: units before it have been removed, but for `held_question` and those in
-    `kept_pins` and `kept_answers`."""
-
-    frontier: int
-    held_question: int | None = None  # unit: the question of the turn in which the frontier stands
-    kept_pins: list[int] = []  # units that were pinned when the frontier passed them
-    kept_answers: dict[int, int] = {}  # where roles must alternate: unit of a question -> the answer kept before it
-    segments: list[Segment] = []  # as far as the history has been cut into them
-    passed: int = 0  # segments that the frontier has passed by summarizing
-    covered: int = 0  # segments whose summary stands in the gap; 0: the note stands there, if anything
-    gap_tokens: int = 0  # of the note or summary
-    extract_tokens: int = 0  # the most the extract may take, counted as its size until it is chosen
-    moved_at: int = 0  # messages walked when the frontier moved last: the extract knows nothing later
-    cleared_then: int = 0  # `clearing.considered` at that time
+ANSWER_TOKENS = text_tokens(SUMMARY_READ) + MESSAGE_OVERHEAD  # see `Gap.answered`
 
 
 class State:
@@ -83,6 +50,8 @@ class State:
         self.most_messages = min(self.message_limits, default=len(structure.views))
         self.clearing = Clearing(min(budget, policy.trigger_tokens or budget))
         self.compaction = Compaction(structure.first_unit)
+        self.summary_cost = max(policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS)
+        self.summary_cost += ANSWER_TOKENS if policy.strict_roles else 0
         # What would be sent.
         self.size = fixed
         self.fixed = fixed  # grows by each system message walked
@@ -94,10 +63,16 @@ class State:
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
         self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
         self.removed_tokens = 0  # of all removed messages, before any edit
+        # Where roles must alternate (`alternation`), by unit.
+        strict = policy.strict_roles
+        self.answer_before = answers_before(structure.units, structure.views) if strict else {}
+        self.user_after = {answer: user for user, answer in self.answer_before.items()}
+        self.skipped: dict[int, int] = {}  # see `alternation.user_from`
         # What has been walked.
         self.end = 0  # messages walked: the boundary at which the walk stands
         self.users: list[int] = []  # user messages
         self.run: list[int] = []  # the newest question, and user messages injected while its tools ran
+        self.reminders: list[int] = []  # the newest system message within the conversation, and those right before it
         self.client_pins: list[int] = []  # units the client pinned
         self.oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
         self._remaining: list[int] = []
@@ -116,7 +91,7 @@ class State:
     def _take(self, i: int, view: View) -> None:
         self.size += view.tokens
         if view.role in SYSTEM_ROLES:
-            self.fixed += view.tokens
+            self._take_system(i, view)
         else:
             self.message_count += 1
             self._remaining.append(i)
@@ -135,8 +110,19 @@ class State:
         if view.chars > self.policy.shaping.max_message_chars:
             self.oversized.append(i)
 
+    def _take_system(self, i: int, view: View) -> None:
+        if self.structure.is_fixed(i):
+            self.fixed += view.tokens
+            return
+        if self.reminders and self.reminders[-1] != i - 1:
+            self.reminders = []
+        self.reminders = [*self.reminders[-_MOST_REMINDERS + 1 :], i]
+
     def _take_user(self, i: int) -> None:
-        before = self.structure.views[i - 1] if i else None
+        views, at = self.structure.views, i - 1
+        while at >= 0 and views[at].role in SYSTEM_ROLES:
+            at -= 1
+        before = views[at] if at >= 0 else None
         injected = before is not None and (before.is_result or before.role == "user")
         if len(self.users) < len(self.structure.task):
             self._task.append(i)
@@ -181,46 +167,7 @@ class State:
         self._remaining = [i for i in self._remaining if not self.gone[i]]
         return self._remaining
 
-    # -- what must stay ------------------------------------------------------------------------------------------
-
-    def pins(self) -> set[int]:
-        """Units that must stay, as seen from this boundary: the task, the user messages of the run, what the client
-        marked, and the current question, which is never released. Above `pin_share` of the budget others are: the
-        oldest injected message first, then what the client marked, what the run began with, and the task last.
-
-        The question may be large. A task that fits `pin_share` of what system messages and the question leave keeps
-        its pin beside it.
-        """
-        # Removed ones are forgotten, so that the next call costs what remains.
-        self.client_pins = [u for u in self.client_pins if not self.unit_gone(u)]
-        self.run = [i for i in self.run if not self.gone[i]]
-        unit_of, share = self.structure.unit_of, self.policy.shaping.pin_share
-        question = None if self.question is None else unit_of[self.question]
-        run, task = [unit_of[i] for i in self.run], {unit_of[i]: None for i in self.task}
-        sizes = {u: self.unit_size(u) for u in [*run, *task, *self.client_pins]}
-        total, of_task = sum(sizes.values()), sum(sizes[u] for u in task)
-        room = self.budget - self.fixed - (0 if question is None else sizes[question])
-        for u in dict.fromkeys([*run[1:], *sorted(self.client_pins), *run[:1], *task]):
-            if total <= self.budget * share:
-                break
-            if u == question or (u in task and of_task <= room * share):
-                continue
-            total -= sizes[u]
-            of_task -= sizes[u] if u in task else 0
-            del sizes[u]
-        return set(sizes)
-
-    def set_target(self) -> None:
-        """Set the target for this boundary: what stays anyway, and the share `target` of the room above it.
-
-        A share of the whole budget could lie below a large system prompt or task, and shaping would then remove
-        everything else at every step. A note that had to be given up is tried again.
-        """
-        if self.removed_tokens >= NOTE_TOKENS:
-            self.open_gap(NOTE_TOKENS)
-        stays = sum(self.unit_size(u) for u in self.pins()) + self.fixed
-        self.room = max(0, self.budget - stays)
-        self.target = min(self.budget, stays + int(self.room * self.policy.shaping.target))
+    # -- sizes -----------------------------------------------------------------------------------------------------
 
     def unit_size(self, u: int) -> int:
         """Tokens of a unit as it would be sent, as far as it has been walked."""
@@ -232,8 +179,8 @@ class State:
         return bool(self.gone[self.structure.units[u].start])
 
     def is_untouchable(self, i: int) -> bool:
-        """True for system messages and the current question, which reach the model unchanged."""
-        return self.structure.views[i].role in SYSTEM_ROLES or i == self.question
+        """True for system messages, the current question and a prefill, which reach the model unchanged."""
+        return self.structure.views[i].role in SYSTEM_ROLES or i == self.question or i in self.structure.prefill
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -265,7 +212,8 @@ class State:
             return
         self.gone[i] = 1
         self.removed_tokens += self.structure.views[i].tokens
-        self.message_count -= self.structure.unit_of[i] >= self.compaction.frontier
+        if self.structure.views[i].role not in SYSTEM_ROLES:
+            self.message_count -= self.structure.unit_of[i] >= self.compaction.frontier
         self.edit(i, stage, 0, reason)
         if self.removed_tokens >= NOTE_TOKENS:
             self.open_gap(NOTE_TOKENS)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 from trimtab.context.edits import Segment
-from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD
 from trimtab.context.plan.alternation import is_answer_to_keep
 from trimtab.context.plan.frontier import advance, drop_unpinned, first_recent, goal_of, is_removable, release_question
-from trimtab.context.plan.state import NOTE_TOKENS, State
-from trimtab.context.read.structure import SYSTEM_ROLES
+from trimtab.context.plan.pins import pinned_units
+from trimtab.context.plan.state import State
 
 
 def summarize(state: State) -> None:
@@ -52,9 +51,8 @@ def compact(state: State) -> bool:
     goal, compaction = goal_of(state), state.compaction
     if not state.policy.compaction or goal.reached(state):
         return True
-    pins, limit, settled = state.pins(), first_recent(state), compaction.passed
-    cost = max(state.policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS)
-    stride = _stride(state)
+    pins, limit, settled = pinned_units(state), first_recent(state), compaction.passed
+    cost, stride = state.summary_cost, _stride(state)
     freed, to_take = compaction.gap_tokens, stride + (0 if compaction.covered else cost) if state.over else 0
     drop_unpinned(state, pins, goal)
     while state.over or to_take > 0 or state.message_count > goal.messages:
@@ -104,7 +102,7 @@ def _tokens_after_clearing(state: State, segment: Segment) -> int:
     total = 0
     for i in range(segment.start, segment.stop):
         view = views[i]
-        if view.role in SYSTEM_ROLES or i in task:
+        if state.structure.is_fixed(i) or i in task:
             continue
         is_clearable = view.is_result and not (excluded and state.structure.tool_of(i) in excluded)
         total += min(view.cleared_tokens, view.tokens) if is_clearable else view.tokens
@@ -145,4 +143,4 @@ def _freed_by(state: State, segment: Segment, pins: set[int]) -> int:
         return u not in pins and is_removable(state, u) and not is_question_of_next
 
     going = {u for u in range(max(first, state.compaction.frontier), stop) if goes(u)}
-    return sum(state.unit_size(u) for u in going if u + 1 in going or not is_answer_to_keep(state, u))
+    return sum(state.unit_size(u) for u in going if state.user_after.get(u) in going or not is_answer_to_keep(state, u))

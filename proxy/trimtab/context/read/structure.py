@@ -5,6 +5,9 @@ answer of the model in pieces, an assistant message is all of its pieces, one af
 user message and runs to the next. Results are paired by position, not by id alone: providers reuse ids, so a result
 belongs to the nearest assistant message before it that declares its id. A late result, one that comes after other
 messages, is a unit of its own (what was cut before it came must not change); it goes and stays with its call.
+
+System messages before the first answer stay. One that comes later is a reminder: many agents add one in each turn, so
+it goes with what is around it. The newest stays, and what has an unknown form.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from msgspec import Raw
 from trimtab.context.read.views import View
 
 SYSTEM_ROLES = ("system", "developer")
+REMINDER = "reminder"
+"""The role of a unit that is a system message within the conversation."""
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
@@ -25,7 +30,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     start: int
     stop: int
     turn: int
-    role: str  # of its first message
+    role: str  # of its first message, or REMINDER
 
 
 class Structure(msgspec.Struct, frozen=True):
@@ -39,11 +44,16 @@ class Structure(msgspec.Struct, frozen=True):
     home_of: Sequence[int]  # by message: see `homes`
     late_results: Mapping[int, Sequence[int]]  # by the first message of the unit that made the call
     task: Sequence[int]  # messages: see `_task`
+    prefill: Sequence[int]  # message: see `_prefill`
     first_unit: int  # the first that is not a system message
 
     def is_follower(self, i: int) -> bool:
         """True when message i goes on with the one before it, and is no result."""
         return self.home_of[i] != i and self.caller_of[i] == i
+
+    def is_fixed(self, i: int) -> bool:
+        """True for a system message that is not a reminder."""
+        return self.units[self.unit_of[i]].role in SYSTEM_ROLES
 
     def tool_of(self, result: int) -> str:
         """Name of the tool whose result message `result` is; "" when its call is unknown."""
@@ -59,7 +69,7 @@ def structure(raws: Sequence[bytes | Raw], views: Sequence[View]) -> Structure:
     unit_of = [u for u, unit in enumerate(found) for _ in range(unit.start, unit.stop)]
     first = next((u for u, unit in enumerate(found) if unit.role not in SYSTEM_ROLES), len(found))
     late = late_results(found, home_of)
-    return Structure(raws, views, found, unit_of, caller_of, home_of, late, _task(found), first)
+    return Structure(raws, views, found, unit_of, caller_of, home_of, late, _task(found), _prefill(views), first)
 
 
 def _task(units: Sequence[Unit]) -> list[int]:
@@ -69,9 +79,29 @@ def _task(units: Sequence[Unit]) -> list[int]:
     for unit in units:
         if unit.role == "user":
             task.append(unit.start)
-        elif task and unit.role not in SYSTEM_ROLES:
+        elif task and unit.role not in (*SYSTEM_ROLES, REMINDER):
             break
     return task
+
+
+def _prefill(views: Sequence[View]) -> list[int]:
+    """A plain assistant message at the very end: the beginning of an answer, which the model is to continue."""
+    return [len(views) - 1] if views and views[-1].role == "assistant" and not views[-1].calls else []
+
+
+def answers_before(units: Sequence[Unit], views: Sequence[View]) -> dict[int, int]:
+    """For each user message (a unit) the last plain answer between it and the user message before it, if there is
+    one. A strict chat template reads just these, and wants them to alternate."""
+    found: dict[int, int] = {}
+    answer = None
+    for u, unit in enumerate(units):
+        if unit.role == "user":
+            if answer is not None:
+                found[u] = answer
+            answer = None
+        elif unit.role == "assistant" and not any([view.calls for view in views[unit.start : unit.stop]]):
+            answer = u
+    return found
 
 
 def callers(views: Sequence[View]) -> list[int]:
@@ -105,12 +135,17 @@ def units(views: Sequence[View], home_of: Sequence[int] | None = None) -> list[U
     """Cut a history into units, in order and without a gap. Linear in the number of messages."""
     out: list[Unit] = []
     turn = start = 0
+    is_answered = False  # True once something else than system and user messages has come
     home_of = homes(views, callers(views)) if home_of is None else home_of
     for stop in range(1, len(views) + 1):
         if stop < len(views) and home_of[stop] == start:
             continue
         role = views[start].role
         turn += role == "user"
+        if role in SYSTEM_ROLES:
+            role = REMINDER if is_answered and views[start].shape != "opaque" else role
+        else:
+            is_answered = is_answered or role != "user"
         out.append(Unit(start, stop, turn, role))
         start = stop
     return out

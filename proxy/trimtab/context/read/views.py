@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 from xxhash import xxh3_128_digest
 
 from trimtab.context.estimate.parts import part_tokens
@@ -50,7 +50,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     call_tokens: int = 0  # of the arguments of its calls
     answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
     pinned: bool = False  # the client marked it with `"pinned": true`
-    has_mark: bool = False  # it has a field `pinned`, true or false, which must not go upstream
+    has_mark: bool = False  # it has a field `pinned`, of any value, which must not go upstream
     bound_tokens: int = 0  # of parts that are valid only after the very messages they were made after
     follows: bool = False  # it goes on with what the message before it began: see `structure.homes`
     cleared_tokens: int = 0  # of the whole message, with the placeholder as its content
@@ -85,7 +85,7 @@ class _Message(msgspec.Struct):
     reasoning_details: Any = None
     thinking_blocks: Any = None
     refusal: Any = None
-    pinned: Any = None
+    pinned: Any = UNSET
 
 
 class _Outline(msgspec.Struct):
@@ -94,7 +94,7 @@ class _Outline(msgspec.Struct):
     role: Any = None
     tool_calls: Any = None
     tool_call_id: Any = None
-    pinned: Any = None
+    pinned: Any = UNSET
 
 
 _decode = msgspec.json.Decoder(_Message).decode
@@ -142,7 +142,7 @@ def view(raw: bytes | Raw) -> View:
         call_tokens=arguments,
         answers=_answers(message),
         pinned=message.pinned is True,
-        has_mark=isinstance(message.pinned, bool),
+        has_mark=message.pinned is not UNSET,
         cleared_tokens=names + other + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
         digest=digest(raw),
     )
@@ -174,7 +174,7 @@ def _opaque(raw: bytes) -> View:
         calls=tuple(Call(id, "") for id in ids),
         answers=_id(seen.tool_call_id) if seen.role in ("tool", "function") else None,
         pinned=seen.pinned is True,
-        has_mark=isinstance(seen.pinned, bool),
+        has_mark=seen.pinned is not UNSET,
         cleared_tokens=size,
         digest=digest(raw),
     )

@@ -18,6 +18,7 @@ from typing import Any, overload
 import msgspec
 from msgspec import Raw
 
+from trimtab.context.apply.marks import is_marked
 from trimtab.wire.body import Layout, is_present
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request, Unmanaged
@@ -44,6 +45,10 @@ class _Message(msgspec.Struct):
     role: Any = None
 
 
+class _Mark(msgspec.Struct):
+    pinned: Raw
+
+
 class _Role(msgspec.Struct):
     role: Any = None
 
@@ -55,6 +60,7 @@ _HELD = ("thread", "container", "compaction")
 _extras = attrgetter("system", "tools", "tool_choice", "output_format")
 _LAYOUT = Layout(_Head, "messages")
 _decode_message = msgspec.json.Decoder(_Message).decode
+_decode_mark = msgspec.json.Decoder(_Mark).decode
 _decode_role = msgspec.json.Decoder(_Role).decode
 
 
@@ -67,7 +73,7 @@ class Elements(Sequence[bytes | Raw]):
         self._whole: dict[int, tuple[Raw, int]] = {}  # by id of a message's first block: the message, and its blocks
         self._places: dict[int, int] = {}  # of blocks, by id
         for raw in messages:
-            blocks = _blocks_of(raw)
+            blocks = _marked(raw, _blocks_of(raw))
             if not blocks:
                 self._all.append(raw)
                 continue
@@ -138,6 +144,14 @@ def _blocks_of(raw: Raw) -> list[bytes | Raw]:
     # A block that has a role could not be told from a message.
     has_role = any(b'"role"' in bytes(block) and role_of(block) for block in message.content)
     return [*message.content] if is_split and not has_role else []
+
+
+def _marked(raw: Raw, blocks: list[bytes | Raw]) -> list[bytes | Raw]:
+    """The blocks of a message, each pinned where the message is: so they stay, and lose the field as any other."""
+    if not blocks or not is_marked(raw):
+        return blocks
+    mark = b'{"pinned":%s,' % bytes(_decode_mark(raw).pinned)
+    return [mark + bytes(block)[1:] for block in blocks]
 
 
 def role_of(raw: bytes | Raw) -> str | None:

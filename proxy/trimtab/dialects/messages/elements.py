@@ -33,7 +33,7 @@ class _Element(msgspec.Struct):
     content: Any = None
     text: Any = None
     tool_use_id: Any = None
-    pinned: Any = None
+    pinned: Any = msgspec.UNSET
 
 
 _decode = msgspec.json.Decoder(_Element).decode
@@ -57,8 +57,8 @@ def view(raw: bytes | Raw) -> View:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _opaque(data, "")
     found = _message_view(element, data) if isinstance(element.role, str) else _block_view(element, data)
-    if isinstance(element.pinned, bool):
-        return msgspec.structs.replace(found, pinned=element.pinned, has_mark=True)
+    if element.pinned is not msgspec.UNSET:
+        return msgspec.structs.replace(found, pinned=element.pinned is True, has_mark=True)
     return found
 
 

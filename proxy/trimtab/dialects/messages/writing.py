@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from trimtab.context.apply.cut import head, head_and_tail
 from trimtab.context.apply.format import Format
-from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squeezed, truncated, unpin
+from trimtab.context.apply.marks import unpin
+from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squeezed, truncated
 from trimtab.context.edits import Stage
 from trimtab.context.texts import TRUNCATED
 from trimtab.dialects.messages.elements import THOUGHTS, canonical, digest, kind_of, view

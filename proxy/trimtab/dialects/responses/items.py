@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.cut import head_and_tail
 from trimtab.context.apply.format import Format, itself
+from trimtab.context.apply.marks import unpin
 from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squeezed, truncated
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
@@ -47,7 +48,7 @@ class _Item(msgspec.Struct):
     summary: Any = None
     encrypted_content: Any = None
     approval_request_id: Any = None
-    pinned: Any = None
+    pinned: Any = msgspec.UNSET
 
 
 _decode = msgspec.json.Decoder(_Item).decode
@@ -63,8 +64,8 @@ def view(raw: bytes | Raw) -> View:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _opaque(data, "assistant")
     found = _view(item, data)
-    if isinstance(item.pinned, bool):
-        return msgspec.structs.replace(found, pinned=item.pinned, has_mark=True)
+    if item.pinned is not msgspec.UNSET:
+        return msgspec.structs.replace(found, pinned=item.pinned is True, has_mark=True)
     return found
 
 
@@ -213,13 +214,6 @@ def announce(raw: bytes | Raw) -> bytes:
         fields["content"] = [*content, {"type": "input_text", "text": ANNOUNCEMENT.strip()}]
     else:
         fields["content"] = f"{content or ''}{ANNOUNCEMENT}"
-    return msgspec.json.encode(fields)
-
-
-def unpin(raw: bytes | Raw) -> bytes:
-    """The item without the field `pinned`, which is ours: no upstream knows it."""
-    fields = _fields(raw)
-    fields.pop("pinned", None)
     return msgspec.json.encode(fields)
 
 
