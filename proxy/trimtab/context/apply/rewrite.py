@@ -106,7 +106,7 @@ def cleared(content: bytes | Raw, tokens: int) -> Any:
         return value
     extract = "" if text == PLACEHOLDER else of_result(text, tokens)
     left = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
-    mark = _cache_mark(value) if is_marked else {}
+    mark = _cache_mark(value) if isinstance(value, list) else {}
     return [{"type": "text", "text": left, **mark}] if mark else left
 
 

@@ -17,7 +17,7 @@ from trimtab.context.plan.state import State
 
 def is_answer_to_keep(state: State, u: int) -> bool:
     """True when unit u, which the frontier passes, is the answer between two user messages that stay so far."""
-    user = state.user_after.get(u)
+    user = state.answers.user_after.get(u)
     if user is None or user >= state.units_walked or state.unit_gone(user) or user in state.compaction.kept_answers:
         return False
     first = user_from(state, 0)
@@ -26,7 +26,7 @@ def is_answer_to_keep(state: State, u: int) -> bool:
 
 def keep_answer(state: State, u: int) -> None:
     """Keep an answer as long as the user message after it stays."""
-    state.compaction.kept_answers[state.user_after[u]] = u
+    state.compaction.kept_answers[state.answers.user_after[u]] = u
 
 
 def drop_user(state: State, u: int, stage: Stage, reason: str) -> None:
@@ -56,7 +56,7 @@ def drop_kept_answers(state: State) -> None:
 def user_from(state: State, u: int) -> int | None:
     """The unit of the first user message at or after unit u that has been walked and not removed. Places that were
     found removed are skipped the next time."""
-    unit_of, users, skipped = state.structure.unit_of, state.users, state.skipped
+    unit_of, users, skipped = state.structure.unit_of, state.users, state.answers.skipped
     first = at = bisect_left(users, u, key=unit_of.__getitem__)
     while at < len(users) and state.gone[users[at]]:
         at = skipped.get(at, at + 1)
@@ -67,7 +67,7 @@ def user_from(state: State, u: int) -> int | None:
 
 def _answer_before(state: State, user: int) -> int | None:
     """The answer before a user message, if it has not been removed."""
-    answer = state.answer_before.get(user)
+    answer = state.answers.before.get(user)
     return None if answer is None or state.unit_gone(answer) else answer
 
 

