@@ -31,6 +31,12 @@ def test_values_are_counted(text: bytes, found: int, size: int, monkeypatch: pyt
     assert not has_more_values(text, found)
 
 
+@pytest.mark.parametrize("most", [999, 1_000])
+def test_only_values_from_the_start_on_are_counted(most: int) -> None:
+    old, new = b'[{"text":"a,b"}' * 1_000, b",0" * 1_000 + b"]"
+    assert has_more_values(old + new, most, len(old)) == (most < 1_000)
+
+
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -130,8 +130,7 @@ class ChatExchange:
         return recognized(raw)
 
     def _read(self, raw: bytes) -> Reading:
-        self._bounds.check_values(raw)
-        reading = self._decider.read(raw, self._tenant, self._dialect)
+        reading = self._decider.read(raw, self._tenant, self._dialect, self._bounds.check_values)
         self._bounds.check_messages(len(reading.request.messages))
         return reading
 

@@ -15,7 +15,7 @@ from trimtab.calibration.counts import NO_COUNT, Counts, LastCount, counted, fac
 from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
-from trimtab.context.read.history import History, Reader, Reading
+from trimtab.context.read.history import Check, History, Reader, Reading, take_any
 from trimtab.context.read.memo import Memo
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
@@ -177,10 +177,10 @@ class Decider:
         """What was read of the messages of a dialect: the same bytes may mean something else in another."""
         return self._memos[dialect.name]
 
-    def read(self, body: bytes, tenant: bytes, dialect: Dialect = CHAT) -> Reading:
+    def read(self, body: bytes, tenant: bytes, dialect: Dialect = CHAT, check: Check = take_any) -> Reading:
         """Read a request; the beginning it has in common with an earlier one of this tenant is not read again. Raises
-        what `Dialect.decode` raises."""
-        return self._readers[dialect.name].read(body, tenant)
+        what `Dialect.decode` and `check` raise."""
+        return self._readers[dialect.name].read(body, tenant, check)
 
     def choose(self, request: Request, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
         """The policy for a request. Raises InvalidRequest for an unknown profile or hint."""

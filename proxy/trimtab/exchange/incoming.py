@@ -43,9 +43,10 @@ class Bounds(msgspec.Struct, frozen=True):
     max_messages: int = 100_000
     max_values: int = 500_000
 
-    def check_values(self, body: bytes) -> None:
-        """Raises BodyTooLarge for JSON of more than `max_values` values; costs nothing for a body of fewer bytes."""
-        if has_more_values(body, self.max_values):
+    def check_values(self, body: bytes, start: int = 0) -> None:
+        """Raises BodyTooLarge for JSON of more than `max_values` values from byte `start` on, where the part begins
+        that was not read before; costs nothing for fewer bytes."""
+        if has_more_values(body, self.max_values, start):
             raise BodyTooLarge(
                 f"The request body has more than {self.max_values} JSON values. Send fewer, or raise max_values in "
                 "[server]."

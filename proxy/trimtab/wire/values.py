@@ -9,15 +9,18 @@ from __future__ import annotations
 
 _SLICE = 64 << 10  # bytes looked at in one go: at worst they are as many quotes
 
+_OTHERS = bytes(set(range(256)) - set(b",:["))
 
-def has_more_values(body: bytes, most: int) -> bool:
-    """True when a JSON text has more than about `most` values; names of fields count too. For other texts any answer.
 
-    Texts of at most `most` bytes cannot, and cost nothing. Strings may hold as many commas as they like.
+def has_more_values(body: bytes, most: int, start: int = 0) -> bool:
+    """True when a JSON text has more than about `most` values from byte `start` on, which lies outside strings; names
+    of fields count too. For other texts any answer.
+
+    At most `most` bytes cannot, and cost nothing. Strings may hold as many commas as they like.
     """
-    if len(body) <= most or not _may_have_more(body, most):
+    if len(body) - start <= most or not _may_have_more(body, most, start):
         return False
-    found, in_string, at = 0, 0, 0
+    found, in_string, at = 0, 0, start
     while at < len(body) and found <= most:
         end = _end_of_slice(body, at + _SLICE)
         parts = body[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
@@ -28,10 +31,10 @@ def has_more_values(body: bytes, most: int) -> bool:
     return found > most
 
 
-def _may_have_more(body: bytes, most: int) -> bool:
+def _may_have_more(body: bytes, most: int, start: int) -> bool:
     """False for most bodies: also with what is in strings there are not enough signs."""
     found = 0
-    for at in range(0, len(body), _SLICE):
+    for at in range(start, len(body), _SLICE):
         found += _signs(body[at : at + _SLICE])
         if found > most:
             return True
@@ -39,7 +42,7 @@ def _may_have_more(body: bytes, most: int) -> bool:
 
 
 def _signs(text: bytes) -> int:
-    return text.count(b",") + text.count(b":") + text.count(b"[")
+    return len(text.translate(None, _OTHERS))  # one pass, in less than half the time of three counts
 
 
 def _end_of_slice(body: bytes, end: int) -> int:

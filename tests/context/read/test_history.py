@@ -18,6 +18,22 @@ from trimtab.wire.chat import decode, render
 from trimtab.wire.request import Request, Unreadable
 
 
+def test_a_check_is_asked_before_decoding_for_the_part_that_is_new() -> None:
+    asked: list[int] = []
+    reader = Reader(Memo(), Prefixes(block=64))
+    body = b'{"messages":[' + b",".join([b'{"role":"user","content":"%d"}' % i for i in range(20)])
+    for end in (b"]}", b',{"role":"user","content":"new"}]}'):
+        reader.history(reader.read(body + end, b"", lambda _, start: asked.append(start)))
+    assert asked[0] == 0
+    assert len(body) - 64 - 40 < asked[1] < len(body)
+
+    def refuse(body: bytes, start: int) -> None:
+        raise ValueError(start)
+
+    with pytest.raises(ValueError, match=r"^0$"):
+        reader.read(b"no JSON at all", b"", refuse)
+
+
 class Repeated:
     """Reads bodies one after the other."""
 

@@ -39,6 +39,14 @@ Decode = Callable[[bytes, Spans | None], Request]
 """Reads a body of one format; the places of messages that were read before are skipped."""
 
 
+Check = Callable[[bytes, int], None]
+"""Looks at a body before it is decoded, from the byte on that was not read before; raises where that is too much."""
+
+
+def take_any(body: bytes, start: int) -> None:
+    """The check that finds no body too much."""
+
+
 class Reading(msgspec.Struct, frozen=True):
     """A request, and the prefix that was known when it was read."""
 
@@ -59,9 +67,11 @@ class Reader:
     def __init__(self, memo: Memo, prefixes: Prefixes | None = None, decode: Decode = decode) -> None:
         self._memo, self._prefixes, self._decode = memo, prefixes or Prefixes(), decode
 
-    def read(self, body: bytes, tenant: bytes = b"") -> Reading:
-        """Find the messages in a body. `tenant` is the credential it was sent with. Raises what `decode` raises."""
+    def read(self, body: bytes, tenant: bytes = b"", check: Check = take_any) -> Reading:
+        """Find the messages in a body. `tenant` is the credential it was sent with. Raises what `decode` and `check`
+        raise."""
         match = self._prefixes.match(body, tenant)
+        check(body, match.spans[-1].stop if match.spans else 0)
         return Reading(self._decode(body, match.spans), match)
 
     def history(self, reading: Reading) -> History:
