@@ -87,6 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
     unpin: tuple[int, ...] = ()  # messages whose field `pinned` is removed before they are sent
     unbind: tuple[int, ...] = ()  # messages whose thinking an earlier edit made invalid: it is taken out
     announce: int | None = None  # the system message that gets the announcement
+    json_word: bool = False  # what is removed was the last to say "json", so the system message says it
 
     @property
     def rewrites(self) -> bool:

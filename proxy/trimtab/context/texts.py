@@ -48,6 +48,9 @@ SUMMARY_PREFIX = "[Conversation summary]"
 SUMMARY_READ = "OK."
 """The assistant's message between a summary and the question, where two user messages must not stand side by side."""
 
+JSON_WORD = "Answer in JSON."
+"""Added to the system message, or sent as one, where a request for JSON would lose the last message that says so."""
+
 CLEARED_ARGUMENTS = "{}"
 """The arguments of a call whose inputs were cleared."""
 

@@ -208,6 +208,8 @@ class Decider:
             factor = factor_of(last, factor)
         if binds_thinking(request.model) or (name, request.model) in self._binds_thinking:
             policy = msgspec.structs.replace(policy, binds_thinking=True)
+        if request.wants_json:
+            policy = msgspec.structs.replace(policy, needs_json_word=True)
         management = request.context_management
         if management is not None and is_ours(management):
             policy = managed(policy, management)

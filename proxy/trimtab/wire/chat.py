@@ -60,6 +60,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         has_tools=is_present(head.tools) or is_present(head.functions),
         stream_options=head.stream_options,
         context_management=management if is_present(management) else None,
+        wants_json=b"json_object" in bytes(head.response_format),
         routing=tuple([raw for raw in _routing(head) if is_present(raw)]),
     )
 

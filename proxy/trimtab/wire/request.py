@@ -46,6 +46,7 @@ class Request(msgspec.Struct, frozen=True):
     stream_options: dict[str, Raw] | None = None
     context_management: Raw | None = None
     routing: tuple[bytes | Raw, ...] = ()
+    wants_json: bool = False  # a JSON object without a schema: the word "json" must be in a message
     reports_usage: bool = False  # a stream of this format always does
 
     @property

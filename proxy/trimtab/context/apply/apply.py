@@ -9,7 +9,8 @@ from msgspec import Raw
 from trimtab.context.apply.format import CHAT, AsChat, Format
 from trimtab.context.edits import Gap, Plan
 from trimtab.context.extract.render import render
-from trimtab.context.texts import NOTE, SUMMARY_PREFIX, SUMMARY_READ
+from trimtab.context.read.structure import SYSTEM_ROLES
+from trimtab.context.texts import JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
 
 _REMOVED = ("dropped", "summarized")
 
@@ -43,7 +44,15 @@ def apply(
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
         sent += _gap_messages(gap, text, bool(summary), summary_role, format)
-    return sent
+    return with_json_word(sent, format) if plan.json_word else sent
+
+
+def with_json_word(messages: Sequence[bytes | Raw], format: Format) -> list[bytes | Raw]:
+    """The messages with the word "json" in the first: at the end of a system message, else in one of our own."""
+    first = format.view(messages[0]) if messages else None
+    if first is not None and first.role in SYSTEM_ROLES and first.shape in ("text", "parts"):
+        return [format.join_text(messages[0], JSON_WORD, before=False), *messages[1:]]
+    return [format.message("system", JSON_WORD), *messages]
 
 
 def _gap_messages(gap: Gap, text: str, summarized: bool, role: str, format: Format) -> list[bytes]:

@@ -15,6 +15,7 @@ from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.clear import clear, measure_cleared
 from trimtab.context.plan.drop import drop, drop_all_but_question
 from trimtab.context.plan.extracting import fill_gap
+from trimtab.context.plan.json_word import JSON_WORD_TOKENS, loses_json_word
 from trimtab.context.plan.lookahead import segments_ahead
 from trimtab.context.plan.pins import set_target
 from trimtab.context.plan.shorten import squeeze, truncate
@@ -45,7 +46,10 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format:
     added = 0 if announce_at is None else _announcement_tokens(conversation, announce_at, memo, format)
     if not _needs_replay(conversation, policy, original + added, budget):
         return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce_at)
-    state = _replay(conversation, policy, budget, conversation.extras + added, memo, format)
+    room = budget - JSON_WORD_TOKENS if policy.needs_json_word else budget
+    state = _replay(conversation, policy, max(1, room), conversation.extras + added, memo, format)
+    if json_word := policy.needs_json_word and loses_json_word(state):
+        state.size += JSON_WORD_TOKENS
     counted = state.size
     measure_cleared(state)
     in_gap = fill_gap(state)
@@ -63,6 +67,7 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format:
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
         unbind=tuple(i for i in state.unbound if not state.gone[i]),
         announce=announce_at,
+        json_word=json_word,
     )
     ahead = segments_ahead(state)
     return msgspec.structs.replace(made, ahead=ahead) if ahead else made

@@ -64,6 +64,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         max_tokens=wanted if wanted is not None and wanted > 0 else None,
         extras=tuple([raw for raw in _extras(head) if is_present(raw)]),
         has_tools=is_present(head.tools) or source.find(b'"additional_tools"', 0, _HEAD_BYTES) >= 0,
+        wants_json=b"json_object" in bytes(head.text),
         reports_usage=True,
     )
 
