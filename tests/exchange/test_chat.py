@@ -111,3 +111,19 @@ async def test_a_mark_never_reaches_an_upstream(kind: type[Decider], headers: di
     async with exchange(json_reply(COMPLETION), kind=kind, **headers) as (asked, _, upstream, _log):
         await asked.run(Given(raw), Kept())
     assert upstream.requests[0].body == raw.replace(b', "pinned": true', b"")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800", "pinned": true}], "x": [1 ]}',
+        b'{"messages": [5, {"pinned": 1}], "model": "m", "messages": [{"role": "user", "content": "", "pinned": 1}]}',
+        b'{"model": "m", "m\\u0065ssages": [{"p\\u0069nned": true, "role": "user", "content": "x"}]}',
+    ],
+)
+async def test_a_mark_never_reaches_an_upstream_in_a_body_that_is_hard_to_read(body: bytes) -> None:
+    async with exchange(json_reply(COMPLETION)) as (asked, _, upstream, _log):
+        await asked.run(Given(body), Kept())
+    assert b"pinned" not in msgspec.json.encode(
+        msgspec.json.decode(upstream.requests[0].body, type=dict[str, msgspec.Raw])["messages"]
+    )

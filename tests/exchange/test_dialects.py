@@ -81,6 +81,13 @@ async def test_what_the_server_holds_passes_and_says_so() -> None:
     assert 'outcome="unmanaged"' in metrics
 
 
+async def test_a_mark_does_not_pass_with_what_the_server_holds() -> None:
+    raw = b'{"model":"m", "previous_response_id":"r","input":[{"role":"user","content":"x" ,"pinned":true}]}'
+    async with ScriptedUpstream(json_reply(RESPONSE)) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        await post(proxy.url, raw, RESPONSES)
+    assert upstream.requests[0].body == raw.replace(b' ,"pinned":true', b"")
+
+
 @BOTH
 async def test_the_plan_endpoint_reads_every_format(path: str) -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:

@@ -310,6 +310,16 @@ async def test_other_requests_go_on_as_they_come(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("path", ["/v1/messages/count_tokens", "/v1/responses/input_tokens", "/v1/responses/compact"])
+async def test_a_mark_reaches_no_path_below_a_managed_one(path: str) -> None:
+    listed = "messages" if "messages" in path else "input"
+    raw = b'{"model": "m",  "%s": [{"role": "user", "content": "x", "pinned": true}] }' % listed.encode()
+    async with ScriptedUpstream(json_reply({"input_tokens": 1})) as upstream, running(upstream.base_url) as proxy:
+        assert (await post(proxy.url, raw, path, content_type="application/json")).status == 200
+        assert upstream.requests[0].body == raw.replace(b', "pinned": true', b"")
+
+
+@pytest.mark.anyio
 async def test_with_one_upstream_no_body_is_held_and_every_model_is_its_own() -> None:
     async with calling(json_reply({}), models=("gpt-*",)) as (calls, _, server):
         body, embeddings = Given(b'{"model":', b'"e5"}'), request("/v1/embeddings", content_type="application/json")

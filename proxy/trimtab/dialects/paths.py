@@ -26,8 +26,12 @@ def managed(method: str, endpoint: str) -> Dialect | None:
 
 def spoken(endpoint: str) -> Dialect:
     """The dialect that errors are written in at a path: of the managed path that it is, or lies below; else chat's."""
-    found = (dialect for dialect in DIALECTS if endpoint == dialect.path or endpoint.startswith(f"{dialect.path}/"))
-    return next(found, CHAT)
+    return _BY_PATH.get(endpoint) or beside_managed(endpoint) or CHAT
+
+
+def beside_managed(endpoint: str) -> Dialect | None:
+    """The dialect of a path below a managed one, such as one that counts tokens; None for any other."""
+    return next((dialect for dialect in DIALECTS if endpoint.startswith(f"{dialect.path}/")), None)
 
 
 def recognized(body: bytes) -> Dialect:

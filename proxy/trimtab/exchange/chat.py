@@ -24,7 +24,7 @@ from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Bounds, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
-from trimtab.exchange.outgoing import outgoing, without_marks
+from trimtab.exchange.outgoing import outgoing, unread_without_marks, without_marks
 from trimtab.exchange.passthrough import upstream_of
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
@@ -83,6 +83,7 @@ class ChatExchange:
             await self._decode(raw)
         except Unreadable as why:
             self._upstream = upstream_of(self._calls, self._incoming, raw)
+            raw = await planned_beside(len(raw) > LIGHT_KNOWN, unread_without_marks, raw, self._dialect)
             if isinstance(why, Unmanaged):
                 return await self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
             return await self._forward_untouched("unparsed", raw)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.apply import apply
@@ -11,6 +14,11 @@ from trimtab.exchange.decide import Shaping
 from trimtab.exchange.policies import is_ours
 from trimtab.wire.messages import Messages
 from trimtab.wire.request import Request
+from trimtab.wire.values import has_more_values
+
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_MOST_VALUES = 500_000  # of a body that is read: as many as a managed request may have
+_items = msgspec.json.Decoder(list[Raw])
 
 
 def outgoing(shaping: Shaping, summary: str | None, role: str, *, include_usage: bool) -> bytes:
@@ -35,16 +43,49 @@ def outgoing(shaping: Shaping, summary: str | None, role: str, *, include_usage:
 def without_marks(request: Request, dialect: Dialect) -> bytes:
     """The body of a request that is sent as it came: the bytes received, without the field `pinned` of its messages,
     which is for this proxy and would be refused by others."""
-    body, messages, unpin = request.body, request.messages, dialect.format.unpin
-    if b"pinned" not in body and b"\\u" not in body:  # the name may be written with escapes
+    marked = _unmarked(request.body, request.messages, dialect)
+    if not marked:
+        return request.body
+    if (body := _spliced(request.source, request.messages, marked)) is not None:
         return body
-    marked = {i: unpin(raw) for i, raw in enumerate(messages) if is_marked(raw)}
+    return dialect.render(request, [marked.get(i, raw) for i, raw in enumerate(request.messages)], {})
+
+
+def unread_without_marks(body: bytes, dialect: Dialect) -> bytes:
+    """The same for a body that is not managed, or cannot be read as a request: what can be found is cut out."""
+    if not _may_have_marks(body) or has_more_values(body, _MOST_VALUES):
+        return body
+    try:
+        fields = _fields.decode(body)
+        messages = Messages(body, _items.decode(fields[dialect.listed]), name=dialect.listed)
+    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return body
+    marked = _unmarked(body, messages, dialect)
     if not marked:
         return body
+    if (spliced := _spliced(body, messages, marked)) is not None:
+        return spliced
+    left = [Raw(marked.get(i, raw)) for i, raw in enumerate(messages)]
+    return msgspec.json.encode({**fields, dialect.listed: left})
+
+
+def _may_have_marks(body: bytes) -> bool:
+    return b"pinned" in body or b"\\u" in body  # the name may be written with escapes
+
+
+def _unmarked(body: bytes, messages: Sequence[bytes | Raw], dialect: Dialect) -> dict[int, bytes]:
+    """The messages that have the field, without it."""
+    if not _may_have_marks(body):
+        return {}
+    return {i: dialect.format.unpin(raw) for i, raw in enumerate(messages) if is_marked(raw)}
+
+
+def _spliced(source: bytes, messages: Sequence[bytes | Raw], marked: Mapping[int, bytes]) -> bytes | None:
+    """The body with some of its messages replaced; None where their places are not known."""
     if not isinstance(messages, Messages) or (spans := messages.spans) is None:
-        return dialect.render(request, [marked.get(i, raw) for i, raw in enumerate(messages)], {})
+        return None
     pieces, at = [], 0
     for i, message in marked.items():
-        pieces += [request.source[at : spans[i].start], message]
+        pieces += [source[at : spans[i].start], message]
         at = spans[i].stop
-    return b"".join([*pieces, request.source[at:]])
+    return b"".join([*pieces, source[at:]])

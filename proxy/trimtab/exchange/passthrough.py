@@ -14,11 +14,14 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Raw
 
+from trimtab.dialects.paths import beside_managed
 from trimtab.errors import TrimtabError, UnknownModel
 from trimtab.exchange.access import credential
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import BODILESS, Body, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
+from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
+from trimtab.exchange.outgoing import unread_without_marks
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
@@ -42,20 +45,29 @@ async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream:
             notes.status = 200
             await reply(downstream, 200, [JSON_HEADER], listing, incoming.request_id)
             return
-    content: bytes | AsyncIterator[bytes]
-    if incoming.method in BODILESS:
-        content = b""
-    elif several and is_json(incoming.header(b"content-type")):
-        with notes.waiting():
-            content = await body.read()
-    else:
-        content = body.chunks()
+    content, changed = await _content(incoming, body, notes, several=several)
     read = content if isinstance(content, bytes) else b""
     upstream = upstream_of(calls, incoming, read)
     notes.upstream = upstream.name
-    decoded = bool(read) and bool(incoming.header(b"content-encoding"))
-    answer = await calls.send(upstream, incoming, content, notes, body_changed=decoded)
+    answer = await calls.send(upstream, incoming, content, notes, body_changed=changed)
     await relay(Verdict(answer, encoding=encoding_of(answer)), downstream, notes, _NOTHING_ADDED)
+
+
+async def _content(
+    incoming: Incoming, body: Body, notes: Notes, *, several: bool
+) -> tuple[bytes | AsyncIterator[bytes], bool]:
+    """The body to send, as it comes, or read where its model chooses the upstream, or its messages may be marked; and
+    whether that changed it."""
+    if incoming.method in BODILESS:
+        return b"", False
+    dialect = beside_managed(incoming.endpoint)
+    if not is_json(incoming.header(b"content-type")) or not (several or dialect is not None):
+        return body.chunks(), False
+    with notes.waiting():
+        content = received = await body.read()
+    if dialect is not None:
+        content = await planned_beside(len(content) > LIGHT_KNOWN, unread_without_marks, content, dialect)
+    return content, content is not received or bool(content and incoming.header(b"content-encoding"))
 
 
 def upstream_of(calls: Calls, incoming: Incoming, body: bytes) -> UpstreamSettings:
