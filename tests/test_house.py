@@ -90,8 +90,8 @@ def broad(path: Path) -> list[int]:
 
 
 def test_only_the_exchange_catches_whatever_comes() -> None:
-    # `gateway` answers the client, `chat` sends the client's own bytes; `calls` and `call` let it out again.
-    exchange = {f"proxy/trimtab/exchange/{name}.py" for name in ("gateway", "chat", "calls")}
+    # `gateway` answers the client, `planning` and `chat` pass its own bytes on; `calls` and `call` let it out again.
+    exchange = {f"proxy/trimtab/exchange/{name}.py" for name in ("gateway", "planning", "chat", "calls")}
     allowed = exchange | {"proxy/trimtab/upstream/call.py"}
     assert [name(p) for p in MODULES if broad(p) and name(p) not in allowed] == []
 

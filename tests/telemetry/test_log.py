@@ -12,11 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from trimtab.telemetry import open_telemetry
-from trimtab.telemetry.log import ExchangeLog, Lossy, configure, fields
-from trimtab.telemetry.record import Exchange
+from trimtab.telemetry.log import ExchangeLog, Lossy, configure
 from trimtab.telemetry.settings import Format, TelemetrySettings
 
-from .exchanges import PASSED, REFUSED, RUN, SHAPED
+from .exchanges import PASSED, RUN, SHAPED
 
 JSON = TelemetrySettings(log_format="json")
 
@@ -53,36 +52,12 @@ def test_one_line_a_request() -> None:
     assert (passed["timestamp"], shaped["timestamp"]) == ("2026-01-02T03:04:05Z", "2026-01-02T03:04:06.500000Z")
 
 
-@pytest.mark.parametrize(
-    ("exchange", "level"),
-    [
-        (PASSED, "info"),
-        (REFUSED, "info"),
-        (replace(PASSED, outcome="abandoned"), "info"),
-        (replace(PASSED, outcome="upstream_error"), "warning"),
-        (replace(PASSED, outcome="overloaded"), "warning"),
-        (replace(PASSED, fail_open="redis"), "warning"),
-        (replace(PASSED, outcome="failed"), "error"),
-    ],
-)
-def test_levels(exchange: Exchange, level: str) -> None:
-    stream = io.StringIO()
-    configure(JSON, stream).exchanges([(exchange, AT)])
-    assert [line["level"] for line in _lines(stream)] == [level]
-
-
 def test_the_level_is_a_floor() -> None:
     stream = io.StringIO()
     log = configure(TelemetrySettings(log_format="json", log_level="error"), stream)
     log.exchanges([(PASSED, AT), (replace(PASSED, outcome="failed"), AT), (PASSED, AT)])
     log.exchanges([(PASSED, AT)])
     assert len(_lines(stream)) == 1
-
-
-def test_what_is_empty_is_left_out() -> None:
-    assert fields(Exchange(request_id="r", path="chat", outcome="client_error", status=400)) == {
-        "request_id": "r", "path": "chat", "outcome": "client_error", "status": 400,
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,21 @@
 
     decode → decide → summary → apply → forward → learn
 
-A bug of ours in deciding or applying never stops a conversation: it is logged, and the client's own bytes go on.
+A bug of ours in applying never stops a conversation: it is logged, and the client's own bytes go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
 import msgspec
 
-from trimtab.context.read.history import Reading
-from trimtab.dialects.dialect import Dialect
-from trimtab.dialects.paths import recognized
-from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
-from trimtab.exchange.access import credential, tenant
 from trimtab.exchange.begun import not_the_stream, waiting
-from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider, Shaping, caller_of, untouched
-from trimtab.exchange.explain import ContextPlan, explain
-from trimtab.exchange.incoming import Body, Bounds, Downstream, Incoming
+from trimtab.exchange.decide import Shaping, untouched
+from trimtab.exchange.incoming import Body, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
-from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
-from trimtab.exchange.outgoing import outgoing, unread_without_marks, without_marks
+from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
+from trimtab.exchange.outgoing import outgoing, unread_without_marks
 from trimtab.exchange.passthrough import upstream_of
+from trimtab.exchange.planning import Planning, Services
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
 from trimtab.exchange.relay import RelayOptions, relay
@@ -36,26 +27,15 @@ from trimtab.exchange.verdict import Verdict
 from trimtab.limits import Caller
 from trimtab.overflow.classify import Overflow
 from trimtab.summaries.chain import Spent
-from trimtab.telemetry import Outcome, Telemetry
+from trimtab.telemetry import Outcome
 from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.request import Unmanaged, Unreadable
 
 
-class Services(msgspec.Struct, frozen=True):
-    """What all exchanges of a process share. No `compaction`: dropped messages are not summarized."""
-
-    calls: Calls
-    decider: Decider
-    telemetry: Telemetry
-    compaction: Compaction | None = None
-    bounds: Bounds = Bounds()
-
-
 class ChatExchange:
     """One request of a client, and everything that is known of it so far."""
 
-    _reading: Reading
     _upstream: UpstreamSettings
     _decided: Shaping  # as planned
     _shaping: Shaping  # as carried out: where a summary failed, messages were dropped
@@ -63,12 +43,11 @@ class ChatExchange:
     _caller: Caller
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
-        self._dialect = notes.speaks
+        self._planning = planning = Planning(services, incoming, notes)
+        self._dialect, self._credential, self._tenant = planning.dialect, planning.credential, planning.tenant
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
-        self._bounds = services.bounds
         self._incoming, self._notes = incoming, notes
-        self._credential, self._tenant = credential(incoming), tenant(incoming)
         self._gathered = NO_SUMMARY
         self._explain = incoming.flag(b"x-trimtab-explain")
         self._include_usage = False  # set on the stream by us, not by the client
@@ -80,104 +59,28 @@ class ChatExchange:
         with self._notes.waiting():
             raw = await body.read()
         try:
-            await self._decode(raw)
+            await self._planning.decode(raw)
         except Unreadable as why:
             self._upstream = upstream_of(self._calls, self._incoming, raw)
             raw = await planned_beside(len(raw) > LIGHT_KNOWN, unread_without_marks, raw, self._dialect)
             if isinstance(why, Unmanaged):
                 return await self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
             return await self._forward_untouched("unparsed", raw)
-        self._notes.stream = self._reading.request.stream
+        self._upstream, self._caller = self._planning.upstream, self._planning.caller
+        self._notes.stream = self._planning.reading.request.stream
         if self._incoming.flag(b"x-trimtab-bypass"):
-            return await self._forward_untouched("bypassed", self._without_marks())
-        if not await self._decide():
-            return await self._forward_untouched("passed", self._without_marks())
+            return await self._forward_untouched("bypassed", self._planning.without_marks())
+        if not await self._planning.decide():
+            return await self._forward_untouched("passed", self._planning.without_marks())
+        self._shaping = self._planning.shaping
         if self._incoming.flag(b"x-trimtab-observe") or self._shaping.policy.shaping.mode == "observe":
             report = Report(self._shaping, self._notes.edits)
-            return await self._forward_untouched("observed", self._without_marks(), report)
+            return await self._forward_untouched("observed", self._planning.without_marks(), report)
         if error := refusal(self._shaping):
             raise error
         return await self._forward()
 
-    async def plan(self, body: Body) -> ContextPlan:
-        """What would be done with the request; no model is called. Raises TrimtabError."""
-        raw = await body.read()
-        self._dialect = await planned_beside(len(raw) > LIGHT_KNOWN, self._recognized, raw)
-        try:
-            await self._decode(raw)
-        except Unreadable as error:
-            raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
-        if not await self._decide():
-            raise UpstreamError("This request could not be planned: a bug in this proxy, which its log describes.")
-        self._notes.outcome, self._notes.status = "planned", 200
-        cached = False
-        if self._compaction is not None:
-            cached = await self._compaction.stored(self._shaping, self._credential, self._tenant)
-        return await planned_beside(self._heavy, explain, self._shaping, cached=cached)
-
-    # -- decode and decide ---------------------------------------------------------------------------------------
-
-    async def _decode(self, raw: bytes) -> None:
-        """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, BodyTooLarge,
-        Unreadable for one that only this reader cannot follow, UnknownModel."""
-        self._reading = await planned_beside(len(raw) > LIGHT_KNOWN, self._read, raw)
-        model = self._reading.request.model
-        self._caller = caller_of(self._tenant, self._reading.request)
-        self._upstream = self._calls.route(model or None)
-        self._notes.model, self._notes.upstream = model, self._upstream.name
-
-    def _recognized(self, raw: bytes) -> Dialect:
-        self._bounds.check_values(raw)
-        return recognized(raw)
-
-    def _read(self, raw: bytes) -> Reading:
-        reading = self._decider.read(raw, self._tenant, self._dialect, self._bounds.check_values)
-        self._bounds.check_messages(len(reading.request.messages))
-        return reading
-
-    @property
-    def _heavy(self) -> bool:
-        """True when planning the request, or writing its body, takes more than a few milliseconds."""
-        request = self._reading.request
-        return len(request.body) > LIGHT_KNOWN or len(request.messages) > LIGHT_MESSAGES
-
-    async def _decide(self) -> bool:
-        """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
-        `context_management` that cannot be read."""
-        try:
-            self._shaping = await self._planned()
-        except TrimtabError:
-            raise
-        except Exception as bug:  # noqa: BLE001  see the module's rule
-            self._fail_open("plan", bug)
-            return False
-        return True
-
-    async def _planned(self) -> Shaping:
-        """Waits at most once for an upstream's limits, shortly."""
-        request, upstream, notes = self._reading.request, self._upstream, self._notes
-        chosen = self._decider.choose(request, upstream, self._incoming)
-        notes.profile, notes.hint = chosen.profile, chosen.hint
-        with notes.waiting():
-            fetch = self._calls.fetching(self._credential)
-            limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch, self._caller)
-        began = notes.clock()
-        with notes.span.child("plan"):
-            heavy = self._heavy or self._reading.new > LIGHT_NEW
-            known = (self._reading, upstream, chosen, limit, self._dialect, self._caller)
-            shaping = await planned_beside(heavy, self._decider.decide, *known)
-        await planned_beside(heavy, notes.planned, shaping, notes.clock() - began)
-        return shaping
-
-    def _fail_open(self, part: Literal["plan", "apply"], bug: Exception) -> None:
-        self._telemetry.log.bug(self._incoming.request_id, bug)
-        self._notes.fail_open = part
-
     # -- forward -------------------------------------------------------------------------------------------------
-
-    def _without_marks(self) -> bytes:
-        """The body of a request that is not shaped."""
-        return without_marks(self._reading.request, self._dialect)
 
     async def _forward_untouched(
         self, outcome: Outcome, raw: bytes, report: Report | None = None, unmanaged: str = ""
@@ -198,7 +101,7 @@ class ChatExchange:
             await verdict.answer.aclose()
             self._decider.learn_binding(self._upstream, self._shaping)
             return await self._forward_again(loose)
-        if verdict.too_many_bytes and (light := await self._again(lighter, self._decided)) is not None:
+        if verdict.too_many_bytes and (light := await self._planning.again(lighter, self._decided)) is not None:
             await verdict.answer.aclose()
             return await self._forward_again(light)
         overflow = await self._answer(verdict)
@@ -206,7 +109,7 @@ class ChatExchange:
             return None
         believed = overflow.as_believed
         learned = self._decider.observe_overflow(self._shaping, self._upstream, believed, self._caller)
-        small = await self._again(smaller, self._decided, believed, learned)
+        small = await self._planning.again(smaller, self._decided, believed, learned)
         if small is None:
             raise still_too_long(self._shaping, overflow)
         if self._begun:
@@ -218,10 +121,6 @@ class ChatExchange:
         if not speaks and self._notes.status < 400:
             self._decider.observe_smaller(refused, small, self._upstream, believed, self._caller)
         return None
-
-    async def _again(self, decide: Callable[..., Shaping | None], *known: object) -> Shaping | None:
-        """Another decision about the same request, with what is `known` now."""
-        return await planned_beside(self._heavy, decide, *known, self._decider.memo(self._dialect))
 
     async def _forward_again(self, shaping: Shaping) -> None:
         """The second try: its answer stands."""
@@ -288,10 +187,11 @@ class ChatExchange:
         role = summary_role(self._upstream, shaping.request.model)
         try:
             usage = self._include_usage
-            body = await planned_beside(self._heavy, outgoing, shaping, self._gathered.text, role, include_usage=usage)
+            heavy, summary = self._planning.heavy, self._gathered.text
+            body = await planned_beside(heavy, outgoing, shaping, summary, role, include_usage=usage)
         except Exception as bug:  # noqa: BLE001  see the module's rule
-            self._fail_open("apply", bug)
-            body = self._without_marks()
+            self._planning.fail_open("apply", bug)
+            body = self._planning.without_marks()
             shaping = self._shaping = msgspec.structs.replace(shaping, plan=untouched(shaping.plan), max_tokens=None)
             self._notes.planned(shaping, 0.0)
             self._notes.outcome = "passed"

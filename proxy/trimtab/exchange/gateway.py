@@ -22,11 +22,12 @@ from trimtab.errors import (
     UpstreamError,
 )
 from trimtab.exchange.access import Access
-from trimtab.exchange.chat import ChatExchange, Services
+from trimtab.exchange.chat import ChatExchange
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import pass_through
+from trimtab.exchange.planning import Planning, Services
 from trimtab.telemetry import NO_TRACING, Outcome
 from trimtab.wire import problem
 
@@ -83,7 +84,7 @@ class Gateway:
         self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
-            return await ChatExchange(self._services, incoming, notes).plan(body)
+            return await Planning(self._services, incoming, notes).explained(body)
         except asyncio.CancelledError as cancelled:
             notes.outcome = "abandoned"
             if STOPPING not in cancelled.args:

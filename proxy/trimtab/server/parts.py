@@ -15,11 +15,11 @@ from trimtab import __version__
 from trimtab.errors import UnknownModel
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.chat import Services
 from trimtab.exchange.decide import Decider
 from trimtab.exchange.gateway import Gateway
 from trimtab.exchange.incoming import Bounds
 from trimtab.exchange.notes import prices
+from trimtab.exchange.planning import Services
 from trimtab.exchange.policies import Policies
 from trimtab.exchange.summary_call import Compaction, complete
 from trimtab.limits import Limits, from_environment

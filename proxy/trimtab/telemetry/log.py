@@ -21,15 +21,14 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from trimtab.telemetry.log_fields import LONGEST, fields, level
 from trimtab.telemetry.pretty import pretty
 from trimtab.telemetry.record import Exchange, SummaryRun
 from trimtab.telemetry.settings import TelemetrySettings
 
 # Libraries that log each request at level info.
 _CHATTY = ("httpx", "httpcore", "aiohttp.access", "granian.access", "_granian", "asyncio")
-_LEVELS = {"failed": "error", "upstream_error": "warning", "overloaded": "warning"}
 _NUMBERS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_LONGEST = 128  # characters of a name that comes from a client
 
 Ended = tuple[Exchange, float]
 """An exchange, and when it ended, in seconds since the epoch."""
@@ -58,106 +57,6 @@ class Lossy:
         return not self._stream.closed and self._stream.isatty()
 
 
-def _level(exchange: Exchange) -> str:
-    return _LEVELS.get(exchange.outcome, "warning" if exchange.fail_open else "info")
-
-
-# Segments of the APIs' paths. Any other may be a client's own word, and is logged as `*`.
-_SEGMENTS = frozenset(
-    [
-        "v1",
-        "v1beta",
-        "api",
-        "chat",
-        "completions",
-        "responses",
-        "messages",
-        "count_tokens",
-        "models",
-        "embeddings",
-        "images",
-        "generations",
-        "edits",
-        "audio",
-        "speech",
-        "transcriptions",
-        "translations",
-        "files",
-        "batches",
-        "moderations",
-        "rerank",
-        "assistants",
-        "threads",
-        "runs",
-        "vector_stores",
-        "conversations",
-        "items",
-        "input_items",
-        "fine_tuning",
-        "jobs",
-        "uploads",
-        "realtime",
-        "props",
-        "tokenize",
-        "detokenize",
-        "context",
-        "plan",
-    ]
-)
-
-
-def _known_words(path: str) -> str:
-    """The path with each segment that is not a word of the APIs as `*`."""
-    return "/".join(s if not s or s in _SEGMENTS else "*" for s in path[:_LONGEST].split("/"))
-
-
-def fields(exchange: Exchange) -> dict[str, Any]:
-    """The record as flat log fields: tokens, and seconds rounded to 10 µs. Empty fields are left out."""
-    tokens, timing, usage = exchange.tokens, exchange.timing, exchange.usage
-    found = {
-        "request_id": exchange.request_id[:_LONGEST],
-        "trace_id": exchange.trace_id,
-        "path": exchange.path,
-        "method": exchange.method[:_LONGEST],
-        "endpoint": _known_words(exchange.endpoint),
-        "outcome": exchange.outcome,
-        "status": exchange.status,
-        "model": exchange.model[:_LONGEST],
-        "upstream": exchange.upstream,
-        "upstream_request_id": exchange.upstream_request_id[:_LONGEST],
-        "upstream_status": exchange.upstream_status,
-        "stream": exchange.stream,
-        "profile": exchange.profile,
-        "hint": exchange.hint,
-        "tokens_original": tokens.original,
-        "tokens_sent": tokens.sent,
-        "budget": tokens.budget,
-        "context_size": tokens.context_size,
-        "limit_source": tokens.limit_source,
-        "summary": "" if exchange.summary == "none" else exchange.summary,
-        "summary_cause": exchange.summary_cause,
-        "compaction_in": exchange.compaction.tokens_in,
-        "compaction_out": exchange.compaction.tokens_out,
-        "estimate_ratio": exchange.estimate_ratio and round(exchange.estimate_ratio, 3),
-        "prefix_break": exchange.prefix_break,
-        "duration_s": round(timing.duration, 5),
-        "shaping_s": timing.shaping and round(timing.shaping, 5),
-        "overhead_s": timing.overhead and round(timing.overhead, 5),
-        "ttfb_s": timing.upstream_ttfb and round(timing.upstream_ttfb, 5),
-        "retries": exchange.retries,
-        "overflow": exchange.overflow,
-        "fail_open": exchange.fail_open,
-        "error_code": exchange.error_code[:_LONGEST],
-    }
-    for edited in exchange.edits:
-        found[edited.stage] = edited.count
-    if usage is not None:
-        found["prompt_tokens"] = usage.prompt
-        found["completion_tokens"] = usage.completion
-        found["cached_tokens"] = usage.cached
-    return {name: value for name, value in found.items() if value}
-
-
 class JsonLines:
     """Writes one JSON line for each request, as the logger would write it, in half the logger's time. Lines below the
     level `floor` are not written."""
@@ -167,14 +66,14 @@ class JsonLines:
 
     def write(self, exchanges: Iterable[Ended]) -> None:
         """Write a line for each exchange, in one write."""
-        lines = [self._line(exchange, at) for exchange, at in exchanges if _NUMBERS[_level(exchange)] >= self._floor]
+        lines = [self._line(exchange, at) for exchange, at in exchanges if _NUMBERS[level(exchange)] >= self._floor]
         if lines:
             self._stream.write("".join(lines))
             self._stream.flush()
 
     def _line(self, exchange: Exchange, at: float) -> str:
         found = fields(exchange)
-        found |= {"event": "exchange", "level": _level(exchange), "timestamp": datetime.fromtimestamp(at, UTC)}
+        found |= {"event": "exchange", "level": level(exchange), "timestamp": datetime.fromtimestamp(at, UTC)}
         return msgspec.json.encode(found, enc_hook=str).decode() + "\n"
 
 
@@ -189,7 +88,7 @@ class PrettyLines:
     def write(self, exchanges: Iterable[Ended]) -> None:
         """Write a line for each exchange."""
         for exchange, at in exchanges:
-            if _NUMBERS[_level(exchange)] >= self._floor:
+            if _NUMBERS[level(exchange)] >= self._floor:
                 line = pretty(exchange, at, colours=self._stream.isatty(), arrow=self._arrow)
                 self._stream.write(line + "\n")
         self._stream.flush()
@@ -216,7 +115,7 @@ class ExchangeLog:
         level = "info" if run.outcome == "made" else "warning"
         found = msgspec.structs.asdict(run) | {
             "seconds": round(run.seconds, 3),
-            "model": run.model[:_LONGEST],
+            "model": run.model[:LONGEST],
         }
         for name in ("prices", *(name for name in ("reason", "background") if not found[name])):
             del found[name]
@@ -231,7 +130,7 @@ class ExchangeLog:
 
     def bug(self, request_id: str, error: BaseException) -> None:
         """Write one line for an unexpected error: its type and place, not its message."""
-        self._logger.error("bug", request_id=request_id[:_LONGEST], **_place(error))
+        self._logger.error("bug", request_id=request_id[:LONGEST], **_place(error))
 
 
 def _place(error: BaseException) -> dict[str, Any]:

@@ -1,0 +1,137 @@
+"""What a request is, and what is to be done with it: `Planning` reads a body and decides.
+
+A bug of ours in deciding never stops a conversation: it is logged, and the client's own bytes go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from trimtab.context.read.history import Reading
+from trimtab.dialects.dialect import Dialect
+from trimtab.dialects.paths import recognized
+from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
+from trimtab.exchange.access import credential, tenant
+from trimtab.exchange.calls import Calls
+from trimtab.exchange.decide import Decider, Shaping, caller_of
+from trimtab.exchange.explain import ContextPlan, explain
+from trimtab.exchange.incoming import Body, Bounds, Incoming
+from trimtab.exchange.notes import Notes
+from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
+from trimtab.exchange.outgoing import without_marks
+from trimtab.exchange.summary_call import Compaction
+from trimtab.limits import Caller
+from trimtab.telemetry import Telemetry
+from trimtab.upstream.settings import UpstreamSettings
+from trimtab.wire.request import Unreadable
+
+
+class Services(msgspec.Struct, frozen=True):
+    """What all exchanges of a process share. No `compaction`: dropped messages are not summarized."""
+
+    calls: Calls
+    decider: Decider
+    telemetry: Telemetry
+    compaction: Compaction | None = None
+    bounds: Bounds = Bounds()
+
+
+class Planning:
+    """One request as read and planned. `reading`, `upstream` and `caller` are there once it is decoded, `shaping` once
+    it is decided."""
+
+    reading: Reading
+    upstream: UpstreamSettings
+    caller: Caller
+    shaping: Shaping
+
+    def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
+        self.dialect = notes.speaks
+        self.credential, self.tenant = credential(incoming), tenant(incoming)
+        self._calls, self._decider, self._bounds = services.calls, services.decider, services.bounds
+        self._telemetry, self._compaction = services.telemetry, services.compaction
+        self._incoming, self._notes = incoming, notes
+
+    async def decode(self, raw: bytes) -> None:
+        """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, BodyTooLarge,
+        Unreadable for one that only this reader cannot follow, UnknownModel."""
+        self.reading = await planned_beside(len(raw) > LIGHT_KNOWN, self._read, raw)
+        model = self.reading.request.model
+        self.caller = caller_of(self.tenant, self.reading.request)
+        self.upstream = self._calls.route(model or None)
+        self._notes.model, self._notes.upstream = model, self.upstream.name
+
+    def _recognized(self, raw: bytes) -> Dialect:
+        self._bounds.check_values(raw)
+        return recognized(raw)
+
+    def _read(self, raw: bytes) -> Reading:
+        reading = self._decider.read(raw, self.tenant, self.dialect, self._bounds.check_values)
+        self._bounds.check_messages(len(reading.request.messages))
+        return reading
+
+    @property
+    def heavy(self) -> bool:
+        """True when planning the request, or writing its body, takes more than a few milliseconds."""
+        request = self.reading.request
+        return len(request.body) > LIGHT_KNOWN or len(request.messages) > LIGHT_MESSAGES
+
+    async def decide(self) -> bool:
+        """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
+        `context_management` that cannot be read."""
+        try:
+            self.shaping = await self._planned()
+        except TrimtabError:
+            raise
+        except Exception as bug:  # noqa: BLE001  see the module's rule
+            self.fail_open("plan", bug)
+            return False
+        return True
+
+    async def _planned(self) -> Shaping:
+        """Waits at most once for an upstream's limits, shortly."""
+        request, upstream, notes = self.reading.request, self.upstream, self._notes
+        chosen = self._decider.choose(request, upstream, self._incoming)
+        notes.profile, notes.hint = chosen.profile, chosen.hint
+        with notes.waiting():
+            fetch = self._calls.fetching(self.credential)
+            limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch, self.caller)
+        began = notes.clock()
+        with notes.span.child("plan"):
+            heavy = self.heavy or self.reading.new > LIGHT_NEW
+            known = (self.reading, upstream, chosen, limit, self.dialect, self.caller)
+            shaping = await planned_beside(heavy, self._decider.decide, *known)
+        await planned_beside(heavy, notes.planned, shaping, notes.clock() - began)
+        return shaping
+
+    def fail_open(self, part: Literal["plan", "apply"], bug: Exception) -> None:
+        """Log a bug of ours, and note which part of the shaping it ended."""
+        self._telemetry.log.bug(self._incoming.request_id, bug)
+        self._notes.fail_open = part
+
+    async def again(self, decide: Callable[..., Shaping | None], *known: object) -> Shaping | None:
+        """Another decision about the same request, with what is `known` now."""
+        return await planned_beside(self.heavy, decide, *known, self._decider.memo(self.dialect))
+
+    def without_marks(self) -> bytes:
+        """The body of a request that is not shaped."""
+        return without_marks(self.reading.request, self.dialect)
+
+    async def explained(self, body: Body) -> ContextPlan:
+        """What would be done with the request; no model is called. Raises TrimtabError."""
+        raw = await body.read()
+        self.dialect = await planned_beside(len(raw) > LIGHT_KNOWN, self._recognized, raw)
+        try:
+            await self.decode(raw)
+        except Unreadable as error:
+            raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
+        if not await self.decide():
+            raise UpstreamError("This request could not be planned: a bug in this proxy, which its log describes.")
+        self._notes.outcome, self._notes.status = "planned", 200
+        cached = False
+        if self._compaction is not None:
+            cached = await self._compaction.stored(self.shaping, self.credential, self.tenant)
+        return await planned_beside(self.heavy, explain, self.shaping, cached=cached)
