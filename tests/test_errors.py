@@ -16,6 +16,8 @@ LEAVES = [
     (errors.ConfigError, 500, "server_error", None, False),
     (errors.InvalidRequest, 400, "invalid_request_error", "invalid_request", False),
     (errors.Unauthorized, 401, "authentication_error", "invalid_api_key", False),
+    (errors.Forbidden, 403, "permission_error", "forbidden", False),
+    (errors.NotKept, 404, "invalid_request_error", "not_kept", False),
     (errors.UnknownModel, 404, "invalid_request_error", "model_not_found", False),
     (errors.UploadTimeout, 408, "invalid_request_error", "request_timeout", False),
     (errors.BodyTooLarge, 413, "invalid_request_error", "request_too_large", False),

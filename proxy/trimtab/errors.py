@@ -8,7 +8,9 @@ A message says what is wrong, where, and what to do next. It never quotes the co
     ├── RequestError                the client's request: 4xx, nothing was sent upstream
     │   ├── InvalidRequest          400  not JSON, wrong types
     │   ├── Unauthorized            401  the client key is missing or unknown
+    │   ├── Forbidden               403  a page of ours, asked for from where it is not shown
     │   ├── UnknownModel            404  no upstream serves this model
+    │   ├── NotKept                 404  an exchange or a conversation that is no longer kept
     │   ├── UploadTimeout           408  the client stopped sending its body
     │   ├── BodyTooLarge            413  more bytes than are allowed
     │   ├── UpgradeRefused          426  a WebSocket; HTTPS is served
@@ -65,6 +67,21 @@ class Unauthorized(RequestError):
     status = 401
     type = "authentication_error"
     code = "invalid_api_key"
+
+
+class Forbidden(RequestError):
+    """The pages are not shown to where the request comes from."""
+
+    status = 403
+    type = "permission_error"
+    code = "forbidden"
+
+
+class NotKept(RequestError):
+    """An exchange or a conversation that the pages no longer have, or its text."""
+
+    status = 404
+    code = "not_kept"
 
 
 class UnknownModel(RequestError):

@@ -11,6 +11,11 @@ _PACKAGE = Path(__file__).parent / "data"
 _CHECKOUT = Path(__file__).parents[2] / "config"
 
 
+def page_files() -> dict[str, bytes]:
+    """The files of the page under `/ui`, by their names."""
+    return {path.name: path.read_bytes() for path in sorted((Path(__file__).parent / "ui" / "page").iterdir())}
+
+
 def resource(name: str) -> Path:
     """Path of a shipped file, e.g. `prompts/general.md`. Raises FileNotFoundError when it is missing."""
     for root in (_PACKAGE, _CHECKOUT):

@@ -23,6 +23,7 @@ from trimtab.limits import LimitsSettings, ModelSettings
 from trimtab.store.settings import RedisSettings
 from trimtab.summaries.settings import CompactionSettings
 from trimtab.telemetry import TelemetrySettings
+from trimtab.ui.settings import UiSettings
 from trimtab.units import Count, PositiveSeconds, Seconds
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.validation import Place, Problem, failure, problems
@@ -62,6 +63,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     compaction: CompactionSettings | None = None
     redis: RedisSettings | None = None
     telemetry: TelemetrySettings = TelemetrySettings()
+    ui: UiSettings = UiSettings()
+
+    @property
+    def serves_ui(self) -> bool:
+        """Whether the pages under `/ui` are served."""
+        return self.ui.served_at(loopback=self.server.host in _LOOPBACK)
 
     @property
     def all_profiles(self) -> dict[str, ProfileSettings]:
@@ -100,7 +107,8 @@ def parse(text: str, environment: Mapping[str, str] = os.environ, name: str = "c
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse a server through which anyone on the network could use the upstreams' keys. Raises ConfigError."""
+    """Refuse a server through which anyone on the network could use the upstreams' keys, or read its pages. Raises
+    ConfigError."""
     keys = [u.name for u in settings.upstreams if u.api_key or u.headers]
     server = settings.server
     if keys and not server.client_keys and server.host not in _LOOPBACK:
@@ -108,6 +116,11 @@ def check_exposure(settings: Settings) -> None:
             f"The server would listen on {server.host}, and anyone who reaches it could use the key of upstream "
             f"{', '.join(keys)}. Set client_keys in [server] (the SHA-256 of each key that clients must send), or "
             "host = '127.0.0.1'."
+        )
+    if settings.serves_ui and not settings.ui.keys and server.host not in _LOOPBACK:
+        raise ConfigError(
+            f"The server would listen on {server.host}, and show its pages under /ui to anyone who reaches it. Set "
+            "keys in [ui] (the SHA-256 of each key that opens them), or leave `enabled` out of it."
         )
 
 
@@ -147,6 +160,7 @@ def _contradictions(settings: Settings) -> Iterator[Problem]:
         if name in names[:number]:
             yield Problem(("upstreams", number, "name"), f"is {name!r}, as of an upstream before: give each its own")
     yield from _of_server(settings.server)
+    yield from _of_keys(("ui", "keys"), settings.ui.keys)
     for name, model in settings.models.items():
         for key in ("max_output_tokens", "max_input_tokens"):
             if model.context_size is not None and (getattr(model, key) or 0) > model.context_size:
@@ -162,7 +176,11 @@ def _of_server(server: ServerSettings) -> Iterator[Problem]:
         if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s]+", origin):
             place = ("server", "allowed_origins", number)
             yield Problem(place, "must be like https://app.example, without a path, or *")
-    for number, key in enumerate(server.client_keys):
+    yield from _of_keys(("server", "client_keys"), server.client_keys)
+
+
+def _of_keys(place: Place, keys: tuple[str, ...]) -> Iterator[Problem]:
+    for number, key in enumerate(keys):
         if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
             how = "make one with: printf %s KEY | sha256sum"
-            yield Problem(("server", "client_keys", number), f"must be a SHA-256 digest in hex: {how}")
+            yield Problem((*place, number), f"must be a SHA-256 digest in hex: {how}")

@@ -30,6 +30,7 @@ EXAMPLES = {
     "compaction": {"prompts", "secret"},
     "redis": {"url", "ca_file"},
     "telemetry": {"otlp_endpoint"},
+    "ui": {"enabled"},
 }
 
 

@@ -65,6 +65,8 @@ class Calls:
     ) -> Verdict:
         """Send a chat body and read as much of the answer as its verdict takes. `sent` is the body with its size in
         tokens, where that is known."""
+        if notes.keeps_body:
+            notes.body = body
         answer = await self.send(upstream, incoming, body, notes, body_changed=True, identity=True)
         try:
             return await inspect(answer, self.keepalive_s, sent, notes.speaks.says_nothing)

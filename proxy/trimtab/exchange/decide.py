@@ -184,8 +184,12 @@ class Decider:
 
     def choose(self, request: Request, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
         """The policy for a request. Raises InvalidRequest for an unknown profile or hint."""
-        strict_roles = summary_role(upstream, request.model) == "user"
         profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
+        return self.policy(request, upstream, profile, hint)
+
+    def policy(self, request: Request, upstream: UpstreamSettings, profile: str = "", hint: str = "") -> Chosen:
+        """The policy for a request that names a profile and a hint. Raises InvalidRequest for an unknown one."""
+        strict_roles = summary_role(upstream, request.model) == "user"
         return self._policies.choose(profile, hint, request.has_tools, strict_roles)
 
     def decide(

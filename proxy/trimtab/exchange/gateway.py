@@ -21,7 +21,7 @@ from trimtab.errors import (
     UpgradeRefused,
     UpstreamError,
 )
-from trimtab.exchange.access import Access
+from trimtab.exchange.access import Access, tenant
 from trimtab.exchange.chat import ChatExchange
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Incoming, reply
@@ -52,6 +52,7 @@ class Gateway:
         """Answer one request. Raises only CancelledError, when the client has gone or the server stops."""
         dialect = managed(incoming.method, incoming.endpoint)
         notes = Notes(incoming.request_id, dialect.name if dialect else "passthrough", speaks=spoken(incoming.endpoint))
+        notes.keeps_body = self._services.keeper is not None and self._services.keeper.keeps_text
         self._trace(incoming, notes)
         if dialect is None:
             notes.method, notes.endpoint = incoming.method, incoming.path
@@ -73,8 +74,7 @@ class Gateway:
             await self._fail(self._error_for(failure, notes), downstream, notes)
             _drop_frames(failure)
         finally:
-            self._telemetry.metrics.ended()
-            self._telemetry.observe(notes.record(notes.clock()), notes.span)
+            self._end(incoming, notes)
 
     async def plan(self, incoming: Incoming, body: Body) -> ContextPlan:
         """`POST /v1/context/plan`: what would be done with a chat completion. Raises the TrimtabError that the client
@@ -99,8 +99,7 @@ class Gateway:
                 raise
             raise error from failure
         finally:
-            self._telemetry.metrics.ended()
-            self._telemetry.observe(notes.record(notes.clock()), notes.span)
+            self._end(incoming, notes)
 
     async def turn_away(self, incoming: Incoming, downstream: Downstream, *, draining: bool) -> None:
         """Answer a request that cannot be taken now: too many are in flight, or the server is `draining`."""
@@ -115,6 +114,14 @@ class Gateway:
         notes = Notes(incoming.request_id, "passthrough", speaks=spoken(incoming.endpoint))
         error = InvalidRequest("The client closed the connection before its answer was ready.")
         await self._fail(error, downstream, notes)
+
+    def _end(self, incoming: Incoming, notes: Notes) -> None:
+        """Every exchange ends here, once."""
+        self._telemetry.metrics.ended()
+        record = notes.record(notes.clock())
+        self._telemetry.observe(record, notes.span)
+        if self._services.keeper is not None:
+            self._services.keeper.add(record, notes, tenant(incoming))
 
     def _trace(self, incoming: Incoming, notes: Notes) -> None:
         """Begin the exchange's span where traces are on; else only note the client's trace, which the upstream gets."""

@@ -1,13 +1,14 @@
 """What is learned about an exchange while it goes on, and the one record made of it at the end.
 
-Notes live as long as the request. They hold names, counts and times, never text.
+Notes live as long as the request. They hold names, counts and times; text only where the operator asks for it, by
+`[ui] text`. The record has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -99,6 +100,8 @@ class Notes:
         self.overflow = False
         self.fail_open = self.error_code = self.upstream_request_id = ""
         self.trace_id = self.method = self.endpoint = ""
+        self.keeps_body = False  # an operator wants to see what is sent (`[ui] text`)
+        self.body: bytes | None = None  # as sent, where it is kept
 
     def waiting(self) -> _Waiting:
         """A context for time spent waiting for someone else."""
@@ -187,6 +190,19 @@ class Notes:
             error_code=self.error_code,
             prices=prices(shaping.limit.prices) if shaping else None,
         )
+
+
+class Keeper(Protocol):
+    """Who keeps the exchanges that have ended, for the pages. `keeps_text`: the bodies too."""
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether bodies are kept."""
+        ...
+
+    def add(self, exchange: Exchange, notes: Notes, tenant: bytes) -> None:
+        """Keep what is wanted of one exchange that has ended; not the notes themselves."""
+        ...
 
 
 def _tokens(shaping: Shaping, sent: bool) -> Tokens:

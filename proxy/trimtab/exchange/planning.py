@@ -19,7 +19,7 @@ from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Decider, Shaping, caller_of
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Bounds, Incoming
-from trimtab.exchange.notes import Notes
+from trimtab.exchange.notes import Keeper, Notes
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
 from trimtab.exchange.outgoing import without_marks
 from trimtab.exchange.summary_call import Compaction
@@ -30,13 +30,15 @@ from trimtab.wire.request import Unreadable
 
 
 class Services(msgspec.Struct, frozen=True):
-    """What all exchanges of a process share. No `compaction`: dropped messages are not summarized."""
+    """What all exchanges of a process share. No `compaction`: dropped messages are not summarized. No `keeper`: nothing
+    is kept of exchanges that have ended."""
 
     calls: Calls
     decider: Decider
     telemetry: Telemetry
     compaction: Compaction | None = None
     bounds: Bounds = Bounds()
+    keeper: Keeper | None = None
 
 
 class Planning:

@@ -27,6 +27,7 @@ from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_i
 from trimtab.server.cors import Cors
 from trimtab.server.front import Front
 from trimtab.server.parts import Parts
+from trimtab.server.ui import create_ui
 from trimtab.wire import problem
 
 _MB = 1 << 20
@@ -40,14 +41,21 @@ def create_app(parts: Parts) -> ASGIApp:
     # A body above what may be in flight at all would be told to come again for ever.
     max_body = min(parts.settings.server.max_body_mb * _MB, parts.load.max_bytes)
     front = Front(parts.gateway, parts.load, parts.watches, max_body, pages)
+    origins = parts.settings.server.allowed_origins
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         # The path as it was sent: `/%761/` is another path, and must not reach an upstream as `/v1/`.
         api = scope["type"] == "http" and (scope.get("raw_path") or b"").startswith(b"/v1/")
         await (front if api else pages)(scope, receive, send)
 
-    origins = parts.settings.server.allowed_origins
-    return Cors(app, origins) if origins else app  # type: ignore[return-value]
+    shared: ASGIApp = Cors(app, origins) if origins else app  # type: ignore[assignment]
+
+    async def apart(scope: Any, receive: Any, send: Any) -> None:
+        # What operators see is for its own page: origins that may call the API may not read it.
+        own = scope["type"] == "http" and scope["path"].startswith("/ui")
+        await (pages if own else shared)(scope, receive, send)
+
+    return apart
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -143,7 +151,7 @@ def create_pages(parts: Parts) -> Litestar:
         return Response(explained, headers=_ids(incoming))
 
     return Litestar(
-        [*_health(parts), *metrics, plan],
+        [*_health(parts), *metrics, plan, *(create_ui(parts, parts.ring, refused) if parts.ring is not None else [])],
         on_shutdown=[parts.aclose],
         exception_handlers={HTTPException: _wrong_turn, TrimtabError: _refused},
         openapi_config=OpenAPIConfig(
@@ -182,7 +190,8 @@ def _methods(request: AnyRequest) -> str:
 
 def _refused(request: AnyRequest, error: TrimtabError) -> Response[bytes]:
     """An error of the tree, as the gateway would have written it."""
-    incoming: Incoming = request.state.incoming
+    incoming: Incoming | None = request.scope["state"].get("incoming")  # of paths under /v1/
     headers = {name.decode(): value.decode() for name, value in problem.headers(error)}
-    headers |= _ids(incoming)
-    return Response(problem.envelope(error, incoming.request_id), status_code=error.status, headers=headers)
+    headers |= _ids(incoming) if incoming is not None else {}
+    request_id = incoming.request_id if incoming is not None else None
+    return Response(problem.envelope(error, request_id), status_code=error.status, headers=headers)

@@ -35,6 +35,7 @@ from trimtab.summaries.settings import CompactionSettings
 from trimtab.summaries.summarizer import Summarizer
 from trimtab.summaries.writing import SummaryCall
 from trimtab.telemetry import Prices, SummaryRun, Telemetry, open_telemetry
+from trimtab.ui.ring import Ring
 from trimtab.upstream.client import Client
 
 _MB = 1 << 20
@@ -72,8 +73,9 @@ class Parts:
             notify=self._limits_changed,
         )
         access, self.calls = self._calls(settings)
+        self.ring = Ring(settings.ui) if settings.serves_ui else None
         self.summarizer = self._summarizer()
-        self._decider = Decider(self.limits, _policies(settings))
+        self.decider = Decider(self.limits, _policies(settings))
         self.gateway = Gateway(self._services(settings), access)
         max_bytes = server.max_in_flight_mb * _MB if server.max_in_flight_mb else bodies_within(memory_limit())
         self.load = Load(server.max_in_flight, max_bytes)
@@ -87,7 +89,7 @@ class Parts:
         self.telemetry.admit(_named(settings))
         self.limits.configure(settings.models)
         access, self.calls = self._calls(settings)
-        self._decider = self._decider.under(_policies(settings))
+        self.decider = self.decider.under(_policies(settings))
         self.gateway.adopt(self._services(settings), access)
 
     async def start(self) -> str:
@@ -117,18 +119,23 @@ class Parts:
         compaction = None
         if settings.compaction is not None and self.summarizer is not None:
             compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
-        bounds = Bounds(settings.server.max_messages, settings.server.max_values)
-        return Services(self.calls, self._decider, self.telemetry, compaction, bounds)
+        self.bounds = Bounds(settings.server.max_messages, settings.server.max_values)
+        return Services(self.calls, self.decider, self.telemetry, compaction, self.bounds, self.ring)
+
+    def redis_answers(self) -> bool | None:
+        """Whether Redis answers; None where none is configured."""
+        if self.settings.redis is None:
+            return None
+        from trimtab.store.redis import RedisStore
+
+        assert isinstance(self.store, RedisStore)
+        return self.store.answering
 
     def _watch_redis(self, redis: RedisSettings) -> None:
         """Report at each scrape whether Redis answers."""
-        from trimtab.store.redis import RedisStore
-
-        store = self.store
-        assert isinstance(store, RedisStore)
         scheme = urlsplit(redis.url).scheme
         mode = "cluster" if "cluster" in scheme else "sentinel" if "sentinel" in scheme else "standalone"
-        self.telemetry.watch_redis(mode, lambda: store.answering)
+        self.telemetry.watch_redis(mode, lambda: bool(self.redis_answers()))
 
     def _summarizer(self) -> Summarizer | None:
         compaction = self.settings.compaction
@@ -159,6 +166,8 @@ class Parts:
             self._prices(call.model),
         )
         self.telemetry.summary_run(run)
+        if self.ring is not None:
+            self.ring.add_run(run)
 
     def _prices(self, model: str) -> Prices | None:
         """The prices of a summary model; None where a reload has taken its upstream away."""

@@ -13,6 +13,7 @@ from typing import TextIO
 from prometheus_client import CollectorRegistry, ProcessCollector, exposition
 
 from trimtab.telemetry import log
+from trimtab.telemetry.catalogue import Metric
 from trimtab.telemetry.log import Ended, ExchangeLog
 from trimtab.telemetry.metrics import Labels, Metrics
 from trimtab.telemetry.record import (
@@ -132,6 +133,16 @@ class Telemetry:
             self.metrics.redis_up(mode, answers())
         encode, content_type = exposition.choose_encoder(accept)
         return encode(self._registry), content_type
+
+    def sums(self, metric: Metric, label: str) -> dict[str, float]:
+        """The values of a counter so far, summed by one of its labels; what is 0 is left out."""
+        self.settle()
+        found: dict[str, float] = {}
+        for family in self._registry.restricted_registry([metric.name]).collect():
+            for sample in family.samples:
+                if sample.value:
+                    found[sample.labels[label]] = found.get(sample.labels[label], 0.0) + sample.value
+        return found
 
     def close(self) -> None:
         """Count and log what is waiting, and send the spans that are. Blocks, for some seconds at most."""
