@@ -19,7 +19,7 @@ LEAVES = [
     (errors.Forbidden, 403, "permission_error", "forbidden", False),
     (errors.NotKept, 404, "invalid_request_error", "not_kept", False),
     (errors.UnknownModel, 404, "invalid_request_error", "model_not_found", False),
-    (errors.UploadTimeout, 408, "invalid_request_error", "request_timeout", False),
+    (errors.UploadTimeout, 408, "invalid_request_error", "request_timeout", True),
     (errors.BodyTooLarge, 413, "invalid_request_error", "request_too_large", False),
     (errors.UpgradeRefused, 426, "invalid_request_error", "upgrade_required", False),
     (errors.UnknownEncoding, 415, "invalid_request_error", "unsupported_content_encoding", False),

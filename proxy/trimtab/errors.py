@@ -92,10 +92,11 @@ class UnknownModel(RequestError):
 
 
 class UploadTimeout(RequestError):
-    """The client stopped sending its body."""
+    """The client stopped sending its body. It may send it again."""
 
     status = 408
     code = "request_timeout"
+    retry = True
 
 
 class BodyTooLarge(RequestError):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import signal
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.support.chat import COMPLETION, Call, post
@@ -59,6 +61,15 @@ async def test_keys_models_and_policy_hold_from_then_on_and_a_stream_goes_on() -
     assert whole.body.count(b"data: ") == 22
     assert whole.body.endswith(b"data: [DONE]\n\n")
     assert "observed" in outcomes
+
+
+async def test_an_upstream_that_a_reload_adds_has_its_series_before_its_first_fault() -> None:
+    async with ScriptedUpstream(answering) as upstream, serving(upstream.base_url, BASE) as served:
+        second = f'[[upstreams]]\nname = "second"\nbase_url = "{upstream.base_url}"\nmodels = ["other"]\n'
+        await reloaded(served, upstream, 'models = ["*"]\n' + second + BASE)
+        async with aiohttp.ClientSession() as session, session.get(served.url + "/metrics") as answer:
+            scraped = await answer.text()
+    assert re.search(r'responses_total\{code="none",upstream="second"\} 0\.0', scraped)
 
 
 async def test_a_file_with_errors_is_refused_and_the_old_one_stays() -> None:

@@ -87,6 +87,8 @@ class Parts:
         tables must be those that the parts were made with."""
         self.settings = settings
         self.telemetry.admit(_named(settings))
+        for upstream in settings.upstreams:
+            self.telemetry.metrics.start_upstream(upstream.name)
         self.limits.configure(settings.models)
         access, self.calls = self._calls(settings)
         self.decider = self.decider.under(_policies(settings))
