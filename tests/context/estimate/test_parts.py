@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.images import png
+from trimtab.context.estimate.documents import MAX_PART_TOKENS
 from trimtab.context.estimate.parts import (
     IMAGE_BASE,
-    MAX_PART_TOKENS,
     UNKNOWN_AUDIO,
     UNKNOWN_FILE,
     UNKNOWN_IMAGE,
@@ -104,7 +104,6 @@ MEDIA = [
         1_500,
         10_000,
     ),
-    ("a text inline", {"type": "file", "file": {"file_data": data_url("text/plain", b"a b " * 1000)}}, 1000, 1001),
     ("a film by link", film("https://example.invalid"), UNKNOWN_VIDEO, UNKNOWN_VIDEO),
     ("a short film inline", film("data:video/mp4;base64,AAAA"), 1, 10),
     ("a long film inline", film("data:video/mp4;base64," + "A" * 10**8), MAX_PART_TOKENS, MAX_PART_TOKENS),

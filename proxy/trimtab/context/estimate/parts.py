@@ -1,7 +1,8 @@
 """How many tokens a content part has that is not text: an image, audio, a file, video, or a type not known yet.
 
 A payload counts by its kind and size, at least 1 token and at most `MAX_PART_TOKENS`; its base64 is never counted as
-text. Text inside a part of unknown type counts as text. Any JSON value has a size; nothing raises.
+text. A document of text counts as its text, and so does text inside a part of unknown type. Any JSON value has a size;
+nothing raises.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, Final
 
+from trimtab.context.estimate.documents import bounded, document_tokens, size_of
 from trimtab.context.estimate.images import Size, image_size, window
 from trimtab.context.estimate.tokens import text_tokens
 
@@ -27,9 +29,6 @@ AUDIO_TOKENS_PER_SECOND: Final = 10
 UNKNOWN_AUDIO: Final = 300
 """Tokens of audio given by reference: half a minute."""
 
-PDF_BYTES_PER_TOKEN: Final = 50
-"""Anthropic's guide on PDFs says 1,500 to 3,000 tokens a page. That a page takes 75 to 150 kB is an assumption."""
-
 UNKNOWN_FILE: Final = 2_000
 """Tokens of a file given by its id or URL: one such page."""
 
@@ -39,11 +38,7 @@ VIDEO_BYTES_PER_TOKEN: Final = 400
 UNKNOWN_VIDEO: Final = 3_000
 """Tokens of a video given by its URL: ten seconds."""
 
-MAX_PART_TOKENS: Final = 64_000
-"""The most a part counts as: a guess must not empty a whole conversation."""
-
 _LONG_SIDE, _SHORT_SIDE, _TILE = 2048, 768, 512  # pixels; the same guide on images
-_TEXT_BYTES_PER_TOKEN = 4
 _DEFAULT_BYTES_PER_SECOND = 8_000  # MP3 and the like at 64 kbit/s
 _MAX_VALUES = 10_000  # values of an unknown part that are looked at one by one
 _BASE64 = re.compile(r"[\w+/=-]{64}[\w+/=\r\n-]{448}", re.ASCII)
@@ -89,24 +84,23 @@ def _audio(part: dict[str, Any]) -> int:
     head = window(payload[1], 0, 32)
     # In RIFF WAVE, bytes 28 to 31 are the bytes per second.
     rate = int.from_bytes(head[28:32], "little") if head[8:16] == b"WAVEfmt " else 0
-    seconds = _size(payload[1]) / (rate or _DEFAULT_BYTES_PER_SECOND)
-    return _bounded(seconds * AUDIO_TOKENS_PER_SECOND)
+    seconds = size_of(payload[1]) / (rate or _DEFAULT_BYTES_PER_SECOND)
+    return bounded(seconds * AUDIO_TOKENS_PER_SECOND)
 
 
 def _file(part: dict[str, Any]) -> int:
-    inner = _inner(part, "file", "source")
-    payload = _payload(inner.get("file_data", inner.get("data")))
-    if not payload:
-        return UNKNOWN_FILE
-    media, encoded = payload
-    is_text = media.startswith("text/") or media.endswith(("json", "xml"))
-    return _bounded(_size(encoded) / (_TEXT_BYTES_PER_TOKEN if is_text else PDF_BYTES_PER_TOKEN))
+    inner = _inner(part, "file", "source", "document")
+    for name in ("content", "text"):  # Anthropic's document of blocks, and texts of other wrappers
+        if isinstance(content := inner.get(name), str | list):
+            return max(1, _unknown(content))
+    payload = _payload(inner.get("file_data", inner.get("data", inner.get("url"))))
+    return document_tokens(payload[1]) if payload else UNKNOWN_FILE
 
 
 def _video(part: dict[str, Any]) -> int:
     inner = _inner(part, "video_url", "input_video", "video")
     payload = _payload(inner.get("url", inner.get("data")))
-    return _bounded(_size(payload[1]) / VIDEO_BYTES_PER_TOKEN) if payload else UNKNOWN_VIDEO
+    return bounded(size_of(payload[1]) / VIDEO_BYTES_PER_TOKEN) if payload else UNKNOWN_VIDEO
 
 
 def _unknown(part: object) -> int:
@@ -129,9 +123,9 @@ def _unknown(part: object) -> int:
 
 
 def _string(value: str) -> int:
-    if value.startswith("data:") or _BASE64.match(value):
-        return _bounded(_size(value) / PDF_BYTES_PER_TOKEN)
-    return text_tokens(value)
+    if value.startswith("data:") and (payload := _payload(value)):
+        return document_tokens(payload[1])
+    return document_tokens(value) if _BASE64.match(value) else text_tokens(value)
 
 
 def _inner(part: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -152,15 +146,6 @@ def _payload(value: object) -> tuple[str, str] | None:
         return "", value
     media, comma, encoded = value[5:].partition(",")
     return (media.partition(";")[0].lower(), encoded) if comma else None
-
-
-def _size(encoded: str) -> int:
-    """Bytes that a base64 text holds, from its length."""
-    return len(encoded) * 3 // 4
-
-
-def _bounded(tokens: float) -> int:
-    return min(MAX_PART_TOKENS, max(1, ceil(tokens)))
 
 
 _BY_TYPE: Final[dict[str, Callable[[dict[str, Any]], int]]] = {

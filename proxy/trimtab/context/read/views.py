@@ -6,6 +6,7 @@ never changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from xxhash import xxh3_128_digest
 
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
+from trimtab.context.read.fields import unknown_tokens
 from trimtab.context.texts import PLACEHOLDER
 
 PLACEHOLDER_TOKENS = text_tokens(PLACEHOLDER)
@@ -86,6 +88,13 @@ class _Message(msgspec.Struct):
     thinking_blocks: Any = None
     refusal: Any = None
     pinned: Any = UNSET
+    cache_control: Raw = Raw()  # this and the next cost nothing
+    annotations: Raw = Raw()
+    audio: Raw = Raw()
+
+
+class _Known(_Message, forbid_unknown_fields=True):
+    """A message without fields of other names."""
 
 
 class _Outline(msgspec.Struct):
@@ -98,6 +107,8 @@ class _Outline(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Message).decode
+_decode_known = msgspec.json.Decoder(_Known).decode
+_KNOWN = frozenset(_Message.__struct_fields__)
 _outline = msgspec.json.Decoder(_Outline).decode
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
@@ -114,10 +125,15 @@ def view(raw: bytes | Raw) -> View:
     where they can be read; so does one that is slow to decode, which would keep other threads waiting."""
     if len(raw) > _SLOW_CHARS and _is_slow(bytes(raw)):
         return _opaque(bytes(raw))
+    unknown = 0
     try:
-        message = _decode(raw)
+        message: _Message = _decode_known(raw)
     except (msgspec.DecodeError, RecursionError):
-        return _opaque(bytes(raw))
+        try:
+            message = _decode(raw)
+        except (msgspec.DecodeError, RecursionError):
+            return _opaque(bytes(raw))
+        unknown = unknown_tokens(raw, _KNOWN, _texts(_reasoning(message)))
     content = message.content
     shape: Shape
     if isinstance(content, str):  # most messages by far
@@ -129,7 +145,7 @@ def view(raw: bytes | Raw) -> View:
     if message.tool_calls or message.function_call:
         calls, arguments = _calls(message), _arguments(message)
         names = sum([_name_tokens(call.name) for call in calls])
-    other = _size(_reasoning(message))
+    other = unknown + _size(_reasoning(message))
     if message.name or message.refusal:
         other += _size(message.name) + _size(message.refusal)
     return View(
@@ -184,6 +200,12 @@ def _reasoning(message: _Message) -> Any:
     """The reasoning, from the first field that has it: where two fields have it, it is the same text."""
     text = message.reasoning_content or message.reasoning
     return text or message.reasoning_details or message.thinking_blocks
+
+
+def _texts(reasoning: Any) -> Iterator[str]:
+    """The texts of a message's reasoning."""
+    for value in reasoning if isinstance(reasoning, list) else [reasoning]:
+        yield from filter(lambda text: isinstance(text, str), value.values() if isinstance(value, dict) else [value])
 
 
 def content_size(content: str | list[Any] | None) -> tuple[Shape, int, int, int]:
