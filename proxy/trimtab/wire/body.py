@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from trimtab.errors import InvalidRequest
 from trimtab.wire.media import BYTE_ORDER_MARK
-from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.messages import Messages, Spans, listed
 from trimtab.wire.request import Request, Unreadable
 
 # An escaped high surrogate without its low half, or a low half alone: legal in JSON, illegal in Unicode.
@@ -106,8 +106,8 @@ class Layout(Generic[Head]):
 
     def _others(self, request: Request) -> dict[str, Raw]:
         """All fields, with any value for the list: it is not read again when the places in it are known."""
-        messages = request.messages
-        if isinstance(messages, Messages) and (spans := messages.spans):
+        messages = listed(request.messages)
+        if messages is not None and (spans := messages.spans):
             with suppress(msgspec.DecodeError):
                 fields = _fields.decode(_cut_out(spans, request.source))
                 if bytes(fields[self.name]).strip(b"[] \t\r\n") == _MARKER:

@@ -8,7 +8,7 @@ as everything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import overload
 
@@ -19,6 +19,14 @@ _LISTS = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.enco
 _END = re.compile(rb"[ \t\r\n]*\]")
 
 Spans = list[slice]  # places of messages in a body, in bytes, one after the other
+Cuts = Mapping[int, tuple[slice, ...]]
+"""By message the places of its parts, in bytes of the message; of those that are planned in parts. No place stands for
+a message that is planned whole and may have to move."""
+
+
+def added(cuts: Cuts) -> int:
+    """How many more parts than messages there are."""
+    return sum([len(parts) - 1 for parts in cuts.values() if parts])
 
 
 class Messages(Sequence[Raw]):
@@ -27,6 +35,7 @@ class Messages(Sequence[Raw]):
 
     def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None, name: str = "messages") -> None:
         self._body, self.fresh, self.known, self._name = body, fresh, known or [], name
+        self.cuts: Cuts = {}
 
     @cached_property
     def all(self) -> list[Raw]:
@@ -60,9 +69,6 @@ class Messages(Sequence[Raw]):
             spans.append(slice(at, at := at + len(raw)))
         return spans if _END.match(body, at) else None
 
-    def _begins_at(self, at: int) -> bool:
-        return bool(self.fresh) and self._body.startswith(bytes(self.fresh[0]), at)
-
     def __len__(self) -> int:
         return len(self.known) + len(self.fresh)
 
@@ -75,3 +81,64 @@ class Messages(Sequence[Raw]):
 
     def __iter__(self) -> Iterator[Raw]:
         return iter(self.all)
+
+
+class Parts(Sequence[bytes | Raw]):
+    """Messages of which some are planned in parts: a sequence of whole messages and of parts. `listed` are the messages
+    as they are in the body; `cut` finds what `Cuts` has of one, None where it is planned whole."""
+
+    def __init__(self, listed: Messages, cut: Callable[[Raw], tuple[slice, ...] | None]) -> None:
+        self.listed, self._cut = listed, cut
+        if not listed.known:
+            self.divide({})
+
+    def divide(self, known: Cuts) -> None:
+        """Cut the messages. `known`: the parts of those messages whose places are known."""
+        listed = self.listed
+        fresh = [(i, self._cut(raw)) for i, raw in enumerate(listed.fresh, len(listed.known))]
+        listed.cuts = {**known, **{i: parts for i, parts in fresh if parts is not None}}
+
+    @cached_property
+    def fresh(self) -> list[bytes | Raw]:
+        """What was not known before."""
+        return self._divided(len(self.listed.known), self.listed.fresh)
+
+    @cached_property
+    def all(self) -> list[bytes | Raw]:
+        """Every message or part, in order."""
+        known = self.listed[: len(self.listed.known)] if self.listed.known else []
+        return [*self._divided(0, known), *self.fresh]
+
+    def _divided(self, start: int, messages: Sequence[Raw]) -> list[bytes | Raw]:
+        cuts = self.listed.cuts
+        found: list[bytes | Raw] = []
+        for i, raw in enumerate(messages, start):
+            if parts := cuts.get(i):
+                seen = memoryview(raw)
+                found += [Raw(seen[part]) for part in parts]
+            else:
+                found.append(raw)
+        return found
+
+    @cached_property
+    def _count(self) -> int:
+        return len(self.listed) + added(self.listed.cuts)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> bytes | Raw: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes | Raw]: ...
+    def __getitem__(self, at: int | slice) -> bytes | Raw | list[bytes | Raw]:
+        return self.all[at]
+
+    def __iter__(self) -> Iterator[bytes | Raw]:
+        return iter(self.all)
+
+
+def listed(messages: Sequence[bytes | Raw]) -> Messages | None:
+    """The messages of a request as they are in its body; None where they are not slices of one list."""
+    found = messages.listed if isinstance(messages, Parts) else messages
+    return found if isinstance(found, Messages) else None

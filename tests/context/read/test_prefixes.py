@@ -108,6 +108,7 @@ def test_marks_are_counted_from_the_first_message() -> None:
     assert Prefix(views[2:], [slice(11, 20)], 7, (1, 2), first).all() == (
         views,
         [slice(0, 5), slice(6, 10), slice(11, 20)],
+        {},
     )
     marked = msgspec.json.encode({"role": "user", "content": "y" * 300, "pinned": True})
     prefixes = Prefixes(block=BLOCK)

@@ -14,7 +14,7 @@ from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefixes import Match, Prefixes
 from trimtab.context.read.views import View
 from trimtab.wire.chat import decode
-from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.messages import Messages, Parts, Spans, listed
 from trimtab.wire.request import Request
 
 
@@ -56,8 +56,8 @@ class Reading(msgspec.Struct, frozen=True):
     @property
     def new(self) -> int:
         """Bytes of the body that were not read before."""
-        messages = self.request.messages
-        known = messages.known if isinstance(messages, Messages) else []
+        messages = listed(self.request.messages)
+        known = messages.known if messages is not None else []
         return len(self.request.body) - (known[-1].stop if known else 0)
 
 
@@ -72,26 +72,29 @@ class Reader:
         raise."""
         match = self._prefixes.match(body, tenant)
         check(body, match.spans[-1].stop if match.spans else 0)
-        return Reading(self._decode(body, match.spans), match)
+        request, prefix = self._decode(body, match.spans), match.prefix
+        if prefix is not None and isinstance(request.messages, Parts) and request.messages.listed.known:
+            request.messages.divide(match.cuts, marked=bool(prefix.marked))
+        return Reading(request, match)
 
     def history(self, reading: Reading) -> History:
         """The history of a request that was read."""
-        request, messages = reading.request, reading.request.messages
-        if not isinstance(messages, Messages):  # a format whose messages are not slices of one list
-            return history(messages, request.extras, self._memo)
+        request, messages = reading.request, listed(reading.request.messages)
+        if messages is None:
+            return history(request.messages, request.extras, self._memo)
         was_used = len(messages.known) == len(reading.match.spans)  # else the body was decoded from its start
         match = reading.match if was_used else Match([])
-        found = _resumed(match, messages, request.extras, self._memo)
+        found = _resumed(match, request, self._memo)
         if request.source is request.body:
             self._prefixes.remember(match, messages, found.views)
         return found
 
 
-def _resumed(match: Match, messages: Messages, extras: Sequence[bytes | Raw], memo: Memo) -> History:
+def _resumed(match: Match, request: Request, memo: Memo) -> History:
     """Read a conversation after a known prefix: only fresh messages are looked at."""
-    prefix = match.prefix
-    if prefix is None:
-        return history(messages, extras, memo)
-    rest = history(messages.fresh, extras, memo)
+    prefix, messages = match.prefix, request.messages
+    if prefix is None or not isinstance(messages, Messages | Parts):
+        return history(messages, request.extras, memo)
+    rest = history(messages.fresh, request.extras, memo)
     marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
     return History(messages, [*match.views, *rest.views], rest.extras, prefix.tokens + rest.tokens, marked)

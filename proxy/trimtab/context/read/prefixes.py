@@ -16,7 +16,7 @@ from xxhash import xxh3_128
 
 from trimtab.context.read.memo import Generations
 from trimtab.context.read.views import DIGEST_SEED, View
-from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.messages import Cuts, Messages, Spans, added
 
 BLOCK = 32 << 10
 """Bytes between two digests of a body."""
@@ -25,26 +25,29 @@ _MOST = 50_000  # messages and prefixes in each generation
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """The first messages of a body. `views` and `spans` are those of the messages that are not in `before`, the
+    """The first messages of a body. `views`, `spans` and `cuts` are those of the messages that are not in `before`, the
     prefix one block shorter or more; `tokens` and `marked` are of all."""
 
     views: Sequence[View]
     spans: Spans
     tokens: int
-    marked: tuple[int, ...]  # messages that have a field `pinned`
+    marked: tuple[int, ...]  # views of what has a field `pinned`
     before: Prefix | None = None
+    cuts: Cuts = {}
 
-    def all(self) -> tuple[list[View], Spans]:
-        """Views and places of all its messages."""
+    def all(self) -> tuple[list[View], Spans, Cuts]:
+        """Views, places and parts of all its messages."""
         chain: list[Prefix] = [self]
         while (before := chain[-1].before) is not None:
             chain.append(before)
         views: list[View] = []
         spans: Spans = []
+        cuts: dict[int, tuple[slice, ...]] = {}
         for prefix in reversed(chain):
             views += prefix.views
             spans += prefix.spans
-        return views, spans
+            cuts |= prefix.cuts
+        return views, spans, cuts
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -55,6 +58,7 @@ class Match(msgspec.Struct, frozen=True):
     prefix: Prefix | None = None
     views: Sequence[View] = ()
     spans: Spans = []
+    cuts: Cuts = {}
 
 
 class Prefixes:
@@ -71,36 +75,40 @@ class Prefixes:
         for blocks in range(len(digests), 0, -1):
             key = digests[blocks - 1]
             if prefix := self._known.get(key):
-                views, spans = prefix.all()
+                views, spans, cuts = prefix.all()
                 if not self._known.is_young(key):
                     # It keeps every prefix before it alive, though their own keys may be gone.
                     self._known.put(key, prefix, 1 + len(spans))
-                return Match(digests, blocks, prefix, views, spans)
+                return Match(digests, blocks, prefix, views, spans, cuts)
         return Match(digests)
 
     def remember(self, match: Match, messages: Messages, views: Sequence[View]) -> None:
-        """Keep what was read of a body beyond its match: all `messages` of the body, and their views."""
+        """Keep what was read of a body beyond its match: all `messages` of the body, and the views of them or of their
+        parts."""
         if len(match.digests) == match.blocks or not (spans := messages.spans):
             return
-        prefix, taken = match.prefix, len(match.spans)
+        prefix, taken, seen = match.prefix, len(match.spans), len(match.views)
         for at in range(match.blocks, min(len(match.digests), spans[-1].stop // self._block)):
             stop = taken
             while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
                 stop += 1
             if stop > taken:
-                prefix = _extended(prefix, taken, views[taken:stop], spans[taken:stop])
+                cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
+                until = seen + stop - taken + added(cuts)
+                prefix = _extended(prefix, seen, views[seen:until], spans[taken:stop], cuts)
+                seen = until
             if prefix is not None:
                 self._known.put(match.digests[at], prefix, 1 + stop - taken)
             taken = stop
 
 
-def _extended(before: Prefix | None, count: int, views: Sequence[View], spans: Spans) -> Prefix:
-    """The prefix that has more messages than `before`, which has `count`."""
+def _extended(before: Prefix | None, seen: int, views: Sequence[View], spans: Spans, cuts: Cuts) -> Prefix:
+    """The prefix that has more messages than `before`, which has `seen` views."""
     tokens = sum([view.tokens for view in views])
-    marked = tuple([i for i, view in enumerate(views, count) if view.has_mark])
+    marked = tuple([i for i, view in enumerate(views, seen) if view.has_mark])
     if before is not None:
         tokens, marked = before.tokens + tokens, before.marked + marked
-    return Prefix(views, spans, tokens, marked, before)
+    return Prefix(views, spans, tokens, marked, before, cuts)
 
 
 def _digests(body: bytes, block: int, tenant: bytes) -> list[bytes]:

@@ -144,7 +144,7 @@ def view(raw: bytes | Raw) -> View:
     arguments = names = 0
     if message.tool_calls or message.function_call:
         calls, arguments = _calls(message), _arguments(message)
-        names = sum([_name_tokens(call.name) for call in calls])
+        names = sum([name_tokens(call.name) for call in calls])
     other = unknown + _size(_reasoning(message))
     if message.name or message.refusal:
         other += _size(message.name) + _size(message.refusal)
@@ -250,7 +250,7 @@ def _answers(message: _Message) -> str | None:
     return "" if message.role == "function" else None
 
 
-def _name_tokens(name: str) -> int:
+def name_tokens(name: str) -> int:
     """Tokens of a tool's name. Short names are cached: an agent calls the same few tools again and again."""
     return _short_name_tokens(name) if len(name) <= _SHORT_NAME else text_tokens(name)
 

@@ -11,16 +11,16 @@ has been removed, it moves behind the user messages that it came to stand before
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.marks import is_marked
 from trimtab.wire.body import Layout, is_present
-from trimtab.wire.messages import Spans
+from trimtab.wire.messages import Messages, Parts, Spans
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -56,6 +56,7 @@ class _Role(msgspec.Struct):
 _FIRST = re.compile(rb'\{\s*"role"\s*:\s*"([a-z]+)"')
 _LAST = re.compile(rb'"role"\s*:\s*"([a-z]+)"\s*\}\s*\Z')
 _ROLE_BYTES = 64
+_RESULT = b'{"type":"tool_result"'  # a block with a role is never cut out
 _HELD = ("thread", "container", "compaction")
 _extras = attrgetter("system", "tools", "tool_choice", "output_format")
 _LAYOUT = Layout(_Head, "messages")
@@ -64,86 +65,84 @@ _decode_mark = msgspec.json.Decoder(_Mark).decode
 _decode_role = msgspec.json.Decoder(_Role).decode
 
 
-class Elements(Sequence[bytes | Raw]):
+class Elements(Parts):
     """What the planner sees of a list of messages. An element that is not edited stays the very object that it is
     here, which is how its place is found again."""
 
-    def __init__(self, messages: Iterable[Raw]) -> None:
-        self._all: list[bytes | Raw] = []
-        self._whole: dict[int, tuple[Raw, int]] = {}  # by id of a message's first block: the message, and its blocks
-        self._places: dict[int, int] = {}  # of blocks, by id
-        for raw in messages:
-            blocks = _marked(raw, _blocks_of(raw))
-            if not blocks:
-                self._all.append(raw)
-                continue
-            self._whole[id(blocks[0])] = raw, len(blocks)
-            self._places.update({id(block): at for at, block in enumerate(blocks, len(self._all))})
-            self._all += blocks
-
-    @overload
-    def __getitem__(self, at: int) -> bytes | Raw: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[bytes | Raw]: ...
-    def __getitem__(self, at: int | slice) -> bytes | Raw | list[bytes | Raw]:
-        return self._all[at]
-
-    def __len__(self) -> int:
-        return len(self._all)
+    def __init__(self, listed: Messages) -> None:
+        super().__init__(listed, _cut)
 
     def messages(self, sent: Sequence[bytes | Raw]) -> list[bytes | Raw]:
-        """Elements as messages again."""
+        """Elements as messages again, each `system` message in its place: those that are there whole, as they came, and
+        new ones of the other blocks."""
+        place_of = {id(element): place for place, element in enumerate(self.all)}
+        places = [place_of.get(id(element), -1) for element in sent]
+        begun = self._begun()
         out: list[bytes | Raw] = []
-        blocks: list[bytes | Raw] = []
-        for element in sent:
-            if id(element) in self._places or role_of(element) is None:
-                blocks.append(element)
-                continue
-            out += self._joined(blocks)
-            blocks = []
-            out.append(element)
-        return [*out, *self._joined(blocks)]
-
-    def _joined(self, blocks: Sequence[bytes | Raw]) -> Iterator[bytes | Raw]:
-        """Neighbouring blocks: the messages that are there whole, as they came, and new ones of the others."""
         loose: list[bytes | Raw] = []
         at = 0
-        while at < len(blocks):
-            whole, count = self._whole.get(id(blocks[at]), (None, 0))
-            if whole is not None and self._is_whole(blocks, at, count):
-                yield from _user_message(loose)
-                loose = []
-                yield whole
-                at += count
-            else:
-                loose.append(blocks[at])
+        while at < len(sent):
+            place = places[at]
+            message, count = begun[place] if place >= 0 else _NONE
+            if count > 1 and places[at : at + count] != [*range(place, place + count)]:
+                count = 0
+            if not count and (place >= 0 or role_of(sent[at]) is None):
+                loose.append(sent[at])
                 at += 1
-        yield from _user_message(loose)
+                continue
+            if loose:
+                out.append(_user_message(loose))
+                loose = []
+            out.append(self.listed[message] if count else sent[at])
+            at += count or 1
+        if loose:
+            out.append(_user_message(loose))
+        return out if all(self.listed.cuts.values()) else placed(out)
 
-    def _is_whole(self, blocks: Sequence[bytes | Raw], at: int, count: int) -> bool:
-        """True when all blocks of the message that begins here are here, as they came."""
-        first = self._places[id(blocks[at])]
-        here = [self._places.get(id(block)) for block in blocks[at : at + count]]
-        return here == list(range(first, first + count))
+    def _begun(self) -> list[tuple[int, int]]:
+        """For each element the message that begins with it, and how many elements that has; 0 where none begins."""
+        cuts = self.listed.cuts
+        found: list[tuple[int, int]] = []
+        for i in range(len(self.listed)):
+            parts = cuts.get(i)
+            if parts and len(parts) > 1:
+                found += [(i, len(parts)), *[_NONE] * (len(parts) - 1)]
+            else:
+                found.append((i, 1))
+        return found
 
 
-def _user_message(blocks: Sequence[bytes | Raw]) -> Iterator[bytes]:
-    if blocks:
-        yield b'{"role":"user","content":[' + b",".join(bytes(block) for block in blocks) + b"]}"
+_NONE = (0, 0)
 
 
-def _blocks_of(raw: Raw) -> list[bytes | Raw]:
-    """The blocks of a user message with results; none of any other."""
-    if b'"tool_result"' not in bytes(raw):
-        return []
+def _user_message(blocks: Sequence[bytes | Raw]) -> bytes:
+    return b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
+
+
+def _cut(raw: Raw) -> tuple[slice, ...] | None:
+    """The places of the blocks in a user message with results; none for a `system` message, which may have to move."""
+    data = bytes(raw)
+    if b'"tool_result"' not in data:
+        return () if b'"system"' in data and role_of(data) == "system" else None
     try:
-        message = _decode_message(raw)
+        message = _decode_message(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []
-    is_split = message.role == "user" and all(bytes(block)[:1] == b"{" for block in message.content)
-    # A block that has a role could not be told from a message.
-    has_role = any(b'"role"' in bytes(block) and role_of(block) for block in message.content)
-    return [*message.content] if is_split and not has_role else []
+        return None
+    if message.role != "user":
+        return () if message.role == "system" else None
+    at, places = 0, []
+    for raw_block in message.content:
+        block = bytes(raw_block)
+        # A block that has a role could not be told from a message.
+        if block[:1] != b"{" or (b'"role"' in block and role_of(block)):
+            return None
+        at = data.find(block[:_FOUND_BY], at)
+        at = at if data.startswith(block, at) else data.find(block, at)
+        places.append(slice(at, at := at + len(block)))
+    return tuple(places) or None
+
+
+_FOUND_BY = 64  # bytes that a block is searched by: longer ones cost more to search than they save
 
 
 def _marked(raw: Raw, blocks: list[bytes | Raw]) -> list[bytes | Raw]:
@@ -157,6 +156,8 @@ def _marked(raw: Raw, blocks: list[bytes | Raw]) -> list[bytes | Raw]:
 def role_of(raw: bytes | Raw) -> str | None:
     """The role of a message; None for a block. Most clients write it first or last, where it costs little to read."""
     data = bytes(raw)
+    if data.startswith(_RESULT):
+        return None
     if found := _FIRST.match(data) or _LAST.search(data[-_ROLE_BYTES:]):
         return found[1].decode()
     try:
@@ -167,8 +168,8 @@ def role_of(raw: bytes | Raw) -> str | None:
 
 
 def decode(body: bytes, known: Spans | None = None) -> Request:
-    """Read a request body, as `Dialect.decode`. Its elements are not slices of one list, so nothing is skipped."""
-    source, head, messages = _LAYOUT.read(body)
+    """Read a request body, as `Dialect.decode`."""
+    source, head, messages = _LAYOUT.read(body, known)
     for name in _HELD:
         if is_present(getattr(head, name)):
             raise Unmanaged(name)
@@ -193,7 +194,7 @@ def render(request: Request, sent: Iterable[bytes | Raw] | None, changes: Mappin
     elements = request.messages
     if not isinstance(elements, Elements):
         raise TypeError("The request was not read by this dialect.")
-    return _LAYOUT.render(request, placed(elements.messages(list(sent))), changes)
+    return _LAYOUT.render(request, elements.messages(list(sent)), changes)
 
 
 def placed(messages: Iterable[bytes | Raw]) -> list[bytes | Raw]:

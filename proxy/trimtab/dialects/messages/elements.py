@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size
+from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, name_tokens
 from trimtab.context.read.views import digest as digest_of
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -30,18 +30,33 @@ class _Element(msgspec.Struct):
 
     role: Any = None
     type: Any = None
-    content: Any = None
+    content: Raw = Raw()
     text: Any = None
     tool_use_id: Any = None
     pinned: Any = msgspec.UNSET
 
 
+class _Part(msgspec.Struct):
+    """The fields read of a block of an answer."""
+
+    type: str = ""
+    text: Any = None
+    id: Any = None
+    name: Any = None
+    input: Raw = Raw()
+    thinking: Any = None
+    data: Any = None
+
+
 _decode = msgspec.json.Decoder(_Element).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_parts = msgspec.json.Decoder(list[_Part]).decode
 
 
 def canonical(raw: bytes | Raw) -> bytes | Raw:
     """What an element means: its bytes without cache marks."""
-    return _MARK.sub(b"", bytes(raw)) if b'"cache_control"' in bytes(raw) else raw
+    data = bytes(raw)
+    return _MARK.sub(b"", data) if b'"cache_control"' in data else raw
 
 
 def digest(raw: bytes | Raw) -> bytes:
@@ -63,37 +78,49 @@ def view(raw: bytes | Raw) -> View:
 
 
 def _message_view(message: _Element, data: bytes) -> View:
-    role, content = message.role, message.content
+    role = message.role
+    if role == "assistant" and bytes(message.content)[:1] == b"[":
+        return _answer_view(message.content, data)
+    content = _decode_any(message.content or b"null")
     if not isinstance(content, str | list):
         return _opaque(data, role)
-    if role == "assistant" and isinstance(content, list):
-        return _answer_view(content, data)
     shape, chars, text, rest = content_size(content)
     tokens = text + rest + MESSAGE_OVERHEAD
     planned = "context" if role == "system" else role
     return View(planned, tokens, text, chars, shape, follows=role == "system", digest=digest(data))
 
 
-def _answer_view(content: list[Any], data: bytes) -> View:
+def _answer_view(content: Raw, data: bytes) -> View:
     """An answer of the model. One that holds a compaction stands for all that came before it, and stays."""
-    kinds = [kind_of(block) for block in content]
-    if "compaction" in kinds:
-        return _opaque(data, "system")
-    listed = list(zip(kinds, content, strict=True))
-    thoughts = [block for kind, block in listed if kind in THOUGHTS]
-    uses = [block for kind, block in listed if kind == "tool_use"]
-    others = [block for kind, block in listed if kind not in THOUGHTS and kind != "tool_use"]
-    shape, chars, text, rest = content_size(others)
-    arguments = sum(bytes_tokens(msgspec.json.encode(use.get("input"))) for use in uses)
-    names = sum(text_tokens(str(use.get("name", ""))) for use in uses)
-    bound = sum(map(_thought_tokens, thoughts))
+    try:
+        parts = _decode_parts(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _opaque(data, "assistant")
+    chars = text = other = arguments = bound = 0
+    calls: list[Call] = []
+    for at, part in enumerate(parts):
+        kind = part.type
+        if kind == "text" and isinstance(part.text, str):
+            chars += len(part.text)
+            text += text_tokens(part.text)
+        elif kind == "tool_use":
+            call = Call(str(part.id or ""), str(part.name or ""))
+            calls.append(call)
+            other += name_tokens(call.name)
+            arguments += bytes_tokens(bytes(part.input))
+        elif kind in THOUGHTS:
+            bound += _thought_tokens(part)
+        elif kind == "compaction":
+            return _opaque(data, "system")
+        else:
+            other += part_tokens(_decode_any(content)[at])
     return View(
         role="assistant",
-        tokens=text + rest + arguments + names + bound + MESSAGE_OVERHEAD,
+        tokens=text + other + arguments + bound + MESSAGE_OVERHEAD,
         text_tokens=text,
         chars=chars,
-        shape=shape,
-        calls=tuple(Call(str(use.get("id", "")), str(use.get("name", ""))) for use in uses),
+        shape="parts",
+        calls=tuple(calls),
         call_tokens=arguments,
         bound_tokens=bound,
         digest=digest(data),
@@ -106,11 +133,11 @@ def kind_of(block: Any) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _thought_tokens(block: dict[str, Any]) -> int:
+def _thought_tokens(part: _Part) -> int:
     """A signature costs nothing; what is redacted counts by its length."""
-    if isinstance(text := block.get("thinking"), str):
-        return max(1, text_tokens(text))
-    hidden = block.get("data")
+    if isinstance(part.thinking, str):
+        return max(1, text_tokens(part.thinking))
+    hidden = part.data
     return max(1, len(hidden) * 3 // 4 // _ENCRYPTED_BYTES) if isinstance(hidden, str) else 1
 
 
@@ -130,9 +157,10 @@ def _block_view(block: _Element, data: bytes) -> View:
 
 
 def _result_view(block: _Element, data: bytes) -> View:
-    if block.content is not None and not isinstance(block.content, str | list):
+    content = _decode_any(block.content or b"null")
+    if content is not None and not isinstance(content, str | list):
         return _opaque(data, "tool", answers=block.tool_use_id)
-    shape, chars, text, rest = content_size(block.content)
+    shape, chars, text, rest = content_size(content)
     tokens, cleared = text + rest + MESSAGE_OVERHEAD, PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD
     answers = block.tool_use_id
     return View("tool", tokens, text, chars, shape, answers=answers, cleared_tokens=cleared, digest=digest(data))
