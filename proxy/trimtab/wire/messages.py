@@ -14,14 +14,34 @@ from typing import overload
 
 from msgspec import Raw
 
-_BETWEEN = re.compile(rb"[ \t\r\n,]*")
-_LISTS = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.encode()) for name in ("messages", "input")}
-_END = re.compile(rb"[ \t\r\n]*\]")
+_BETWEEN = re.compile(rb"[ \t\r\n,]*").match
+_NAMES = ("messages", "input", "content")
+_FIND_LIST = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.encode()).search for name in _NAMES}
+_END = re.compile(rb"[ \t\r\n]*\]").match
 
 Spans = list[slice]  # places of messages in a body, in bytes, one after the other
 Cuts = Mapping[int, tuple[slice, ...]]
 """By message the places of its parts, in bytes of the message; of those that are planned in parts. No place stands for
 a message that is planned whole and may have to move."""
+
+
+def spans_of(body: bytes, values: Sequence[Raw], name: str) -> Spans | None:
+    """The places of the values of the list `name`, as `Messages.spans`."""
+    if not values or not (found := _FIND_LIST[name](body)) or not body.startswith(bytes(values[0]), found.end()):
+        return None
+    return _following(body, values, found.end())
+
+
+def _following(body: bytes, values: Sequence[Raw], at: int) -> Spans | None:
+    """The places of the values that follow `at`; None where the list goes on behind them."""
+    spans: Spans = []
+    for raw in values:
+        if body[at : at + 2] == b",{":  # as most clients write it
+            at += 1
+        elif between := _BETWEEN(body, at):
+            at = between.end()
+        spans.append(slice(at, at := at + len(raw)))
+    return spans if _END(body, at) else None
 
 
 def added(cuts: Cuts) -> int:
@@ -49,25 +69,10 @@ class Messages(Sequence[Raw]):
     def spans(self) -> Spans | None:
         """The places of all messages; None when they cannot be found, because the name of the list is written with
         escapes, or another field of that name stands before it."""
-        body = self._body
         if self.known:
-            at = self.known[-1].stop
-        elif (
-            self.fresh
-            and (found := _LISTS[self._name].search(body))
-            and body.startswith(bytes(self.fresh[0]), found.end())
-        ):
-            at = found.end()
-        else:
-            return None
-        spans = list(self.known)
-        for raw in self.fresh:
-            if body[at : at + 2] == b",{":  # as most clients write it
-                at += 1
-            elif between := _BETWEEN.match(body, at):
-                at = between.end()
-            spans.append(slice(at, at := at + len(raw)))
-        return spans if _END.match(body, at) else None
+            rest = _following(self._body, self.fresh, self.known[-1].stop)
+            return rest if rest is None else self.known + rest
+        return spans_of(self._body, self.fresh, self._name)
 
     def __len__(self) -> int:
         return len(self.known) + len(self.fresh)
@@ -95,8 +100,8 @@ class Parts(Sequence[bytes | Raw]):
     def divide(self, known: Cuts) -> None:
         """Cut the messages. `known`: the parts of those messages whose places are known."""
         listed = self.listed
-        fresh = [(i, self._cut(raw)) for i, raw in enumerate(listed.fresh, len(listed.known))]
-        listed.cuts = {**known, **{i: parts for i, parts in fresh if parts is not None}}
+        fresh = {i: self._cut(raw) for i, raw in enumerate(listed.fresh, len(listed.known))}
+        listed.cuts = {**known, **{i: parts for i, parts in fresh.items() if parts is not None}}
 
     @cached_property
     def fresh(self) -> list[bytes | Raw]:

@@ -18,6 +18,10 @@ from trimtab.context.edits import Stage
 from trimtab.context.read.views import View, digest, view
 
 
+class _Read(Protocol):
+    def __call__(self, raw: bytes | Raw, key: bytes = b"") -> View: ...
+
+
 class _Join(Protocol):
     def __call__(self, raw: bytes | Raw, text: str, *, before: bool) -> bytes: ...
 
@@ -25,7 +29,7 @@ class _Join(Protocol):
 class Format(msgspec.Struct, frozen=True):
     """One wire format, as functions of one message."""
 
-    view: Callable[[bytes | Raw], View]  # never raises
+    view: _Read  # `key`: the message's digest, where it is known; never raises
     digest: Callable[[bytes | Raw], bytes]  # the same for messages that mean the same
     rewrite: Callable[[bytes | Raw, Stage, int], bytes]  # after one edit
     message: Callable[[str, str], bytes]  # role and text: the note or the summary

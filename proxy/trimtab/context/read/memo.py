@@ -53,7 +53,7 @@ class Memo(Generations[Any]):
     def __init__(
         self,
         capacity: int = 50_000,
-        view: Callable[[bytes | Raw], View] = view,
+        view: Callable[[bytes | Raw, bytes], View] = view,
         digest: Callable[[bytes | Raw], bytes] = digest,
     ) -> None:
         """`capacity`: the most entries in all. `view` and `digest` are those of the format, chat's by default."""
@@ -69,16 +69,19 @@ class Memo(Generations[Any]):
 
     def view(self, raw: bytes | Raw) -> View:
         """The view of a message."""
-        found: View | None = self.get(self._digest(raw))
+        return self._view_of(raw, self._digest(raw))
+
+    def _view_of(self, raw: bytes | Raw, key: bytes) -> View:
+        found: View | None = self.get(key)
         if found is None:
-            found = self._view(raw)
-            self.put(found.digest, found)
+            found = self._view(raw, key)
+            self.put(key, found)
         return found
 
     def views(self, messages: Iterable[bytes | Raw]) -> list[View]:
         """The views of messages, in order."""
         known, key_of = self._young.get, self._digest
-        return [known(key_of(raw)) or self.view(raw) for raw in messages]
+        return [known(key := key_of(raw)) or self._view_of(raw, key) for raw in messages]
 
     def extras(self, extras: Sequence[bytes | Raw]) -> int:
         """Tokens of the fields beside the messages that a model reads too: tools, response format, prediction."""

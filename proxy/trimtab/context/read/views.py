@@ -120,9 +120,10 @@ def text_of(part: Any) -> str | None:
     return None
 
 
-def view(raw: bytes | Raw) -> View:
-    """Read one message. Never raises: a message of unknown form gets an opaque view, with its role and tool call ids
-    where they can be read; so does one that is slow to decode, which would keep other threads waiting."""
+def view(raw: bytes | Raw, key: bytes = b"") -> View:
+    """Read one message; `key`: its digest, where that is known. Never raises: a message of unknown form gets an opaque
+    view, with its role and tool call ids where they can be read; so does one that is slow to decode, which would keep
+    other threads waiting."""
     if len(raw) > _SLOW_CHARS and _is_slow(bytes(raw)):
         return _opaque(bytes(raw))
     unknown = 0
@@ -160,7 +161,7 @@ def view(raw: bytes | Raw) -> View:
         pinned=message.pinned is True,
         has_mark=message.pinned is not UNSET,
         cleared_tokens=names + other + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
-        digest=digest(raw),
+        digest=key or digest(raw),
     )
 
 

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.marks import is_marked
 from trimtab.wire.body import Layout, is_present
-from trimtab.wire.messages import Messages, Parts, Spans
+from trimtab.wire.messages import Messages, Parts, Spans, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -56,6 +56,9 @@ class _Role(msgspec.Struct):
 _FIRST = re.compile(rb'\{\s*"role"\s*:\s*"([a-z]+)"')
 _LAST = re.compile(rb'"role"\s*:\s*"([a-z]+)"\s*\}\s*\Z')
 _ROLE_BYTES = 64
+_ANSWER = b'{"role":"assistant",'  # as most clients write it
+_OBJECT = ord("{")
+_AFTER_ROLE = len('{"role"')
 _RESULT = b'{"type":"tool_result"'  # a block with a role is never cut out
 _HELD = ("thread", "container", "compaction")
 _extras = attrgetter("system", "tools", "tool_choice", "output_format")
@@ -122,27 +125,31 @@ def _user_message(blocks: Sequence[bytes | Raw]) -> bytes:
 def _cut(raw: Raw) -> tuple[slice, ...] | None:
     """The places of the blocks in a user message with results; none for a `system` message, which may have to move."""
     data = bytes(raw)
+    if data.startswith(_ANSWER):
+        return None
     if b'"tool_result"' not in data:
         return () if b'"system"' in data and role_of(data) == "system" else None
     try:
         message = _decode_message(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+    blocks = message.content
     if message.role != "user":
         return () if message.role == "system" else None
+    # A block that has a role could not be told from a message.
+    if data.find(b'"role"', _AFTER_ROLE) >= 0 and any([role_of(block) is not None for block in blocks]):
+        return None
+    places = spans_of(data, blocks, "content") or _searched(data, blocks)
+    return tuple(places) if all([data[place.start] == _OBJECT for place in places]) else None
+
+
+def _searched(data: bytes, blocks: Iterable[Raw]) -> list[slice]:
+    """The places of the blocks of a message in which another field has the name of the content."""
     at, places = 0, []
-    for raw_block in message.content:
-        block = bytes(raw_block)
-        # A block that has a role could not be told from a message.
-        if block[:1] != b"{" or (b'"role"' in block and role_of(block)):
-            return None
-        at = data.find(block[:_FOUND_BY], at)
-        at = at if data.startswith(block, at) else data.find(block, at)
+    for block in map(bytes, blocks):
+        at = data.find(block, at)
         places.append(slice(at, at := at + len(block)))
-    return tuple(places) or None
-
-
-_FOUND_BY = 64  # bytes that a block is searched by: longer ones cost more to search than they save
+    return places
 
 
 def _marked(raw: Raw, blocks: list[bytes | Raw]) -> list[bytes | Raw]:

@@ -64,38 +64,39 @@ def digest(raw: bytes | Raw) -> bytes:
     return digest_of(canonical(raw))
 
 
-def view(raw: bytes | Raw) -> View:
-    """Read one element. Never raises: one of unknown form has an opaque view."""
+def view(raw: bytes | Raw, key: bytes = b"") -> View:
+    """Read one element; `key`: its digest, if known. Never raises: one of unknown form has an opaque view."""
     data = bytes(raw)
+    key = key or digest(data)
     try:
         element = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _opaque(data, "")
-    found = _message_view(element, data) if isinstance(element.role, str) else _block_view(element, data)
+        return _opaque(data, key, "")
+    found = _message_view(element, data, key) if isinstance(element.role, str) else _block_view(element, data, key)
     if element.pinned is not msgspec.UNSET:
         return msgspec.structs.replace(found, pinned=element.pinned is True, has_mark=True)
     return found
 
 
-def _message_view(message: _Element, data: bytes) -> View:
+def _message_view(message: _Element, data: bytes, key: bytes) -> View:
     role = message.role
     if role == "assistant" and bytes(message.content)[:1] == b"[":
-        return _answer_view(message.content, data)
+        return _answer_view(message.content, data, key)
     content = _decode_any(message.content or b"null")
     if not isinstance(content, str | list):
-        return _opaque(data, role)
+        return _opaque(data, key, role)
     shape, chars, text, rest = content_size(content)
     tokens = text + rest + MESSAGE_OVERHEAD
     planned = "context" if role == "system" else role
-    return View(planned, tokens, text, chars, shape, follows=role == "system", digest=digest(data))
+    return View(planned, tokens, text, chars, shape, follows=role == "system", digest=key)
 
 
-def _answer_view(content: Raw, data: bytes) -> View:
+def _answer_view(content: Raw, data: bytes, key: bytes) -> View:
     """An answer of the model. One that holds a compaction stands for all that came before it, and stays."""
     try:
         parts = _decode_parts(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _opaque(data, "assistant")
+        return _opaque(data, key, "assistant")
     chars = text = other = arguments = bound = 0
     calls: list[Call] = []
     for at, part in enumerate(parts):
@@ -111,7 +112,7 @@ def _answer_view(content: Raw, data: bytes) -> View:
         elif kind in THOUGHTS:
             bound += _thought_tokens(part)
         elif kind == "compaction":
-            return _opaque(data, "system")
+            return _opaque(data, key, "system")
         else:
             other += part_tokens(_decode_any(content)[at])
     return View(
@@ -123,7 +124,7 @@ def _answer_view(content: Raw, data: bytes) -> View:
         calls=tuple(calls),
         call_tokens=arguments,
         bound_tokens=bound,
-        digest=digest(data),
+        digest=key,
     )
 
 
@@ -141,36 +142,36 @@ def _thought_tokens(part: _Part) -> int:
     return max(1, len(hidden) * 3 // 4 // _ENCRYPTED_BYTES) if isinstance(hidden, str) else 1
 
 
-def _block_view(block: _Element, data: bytes) -> View:
+def _block_view(block: _Element, data: bytes, key: bytes) -> View:
     """A block of a user message that holds results."""
     if block.type == "text" and isinstance(block.text, str):
         size, chars = text_tokens(block.text), len(block.text)
         added = block.text.lstrip().startswith(REMINDER)
         role = "context" if added else "user"
-        return View(role, size + MESSAGE_OVERHEAD, size, chars, "text", follows=added, digest=digest(data))
+        return View(role, size + MESSAGE_OVERHEAD, size, chars, "text", follows=added, digest=key)
     if block.type == "tool_result" and isinstance(block.tool_use_id, str):
-        return _result_view(block, data)
+        return _result_view(block, data, key)
     if block.type in ("image", "document"):
         size = part_tokens(msgspec.json.decode(data)) + MESSAGE_OVERHEAD
-        return View("user", size, shape="opaque", digest=digest(data))
-    return _opaque(data, "context")
+        return View("user", size, shape="opaque", digest=key)
+    return _opaque(data, key, "context")
 
 
-def _result_view(block: _Element, data: bytes) -> View:
+def _result_view(block: _Element, data: bytes, key: bytes) -> View:
     content = _decode_any(block.content or b"null")
     if content is not None and not isinstance(content, str | list):
-        return _opaque(data, "tool", answers=block.tool_use_id)
+        return _opaque(data, key, "tool", answers=block.tool_use_id)
     shape, chars, text, rest = content_size(content)
     tokens, cleared = text + rest + MESSAGE_OVERHEAD, PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD
     answers = block.tool_use_id
-    return View("tool", tokens, text, chars, shape, answers=answers, cleared_tokens=cleared, digest=digest(data))
+    return View("tool", tokens, text, chars, shape, answers=answers, cleared_tokens=cleared, digest=key)
 
 
-def _opaque(data: bytes, role: str, answers: str | None = None) -> View:
+def _opaque(data: bytes, key: bytes, role: str, answers: str | None = None) -> View:
     """A view that lets nothing be changed. Media count by their size."""
     try:
         size = part_tokens(msgspec.json.decode(data)) + MESSAGE_OVERHEAD
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         size = bytes_tokens(data) + MESSAGE_OVERHEAD
     follows = role == "context"
-    return View(role, size, shape="opaque", answers=answers, follows=follows, cleared_tokens=size, digest=digest(data))
+    return View(role, size, shape="opaque", answers=answers, follows=follows, cleared_tokens=size, digest=key)

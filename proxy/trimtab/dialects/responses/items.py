@@ -21,7 +21,7 @@ from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squ
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, digest
+from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, digest, name_tokens
 from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, TRUNCATED
 
 Fields = dict[str, Any]
@@ -54,76 +54,77 @@ class _Item(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Item).decode
 
 
-def view(raw: bytes | Raw) -> View:
-    """Read one item. Never raises: one of unknown form has an opaque view."""
+def view(raw: bytes | Raw, key: bytes = b"") -> View:
+    """Read one item; `key`: its digest, where that is known. Never raises: one of unknown form has an opaque view."""
     data = bytes(raw)
+    key = key or digest(data)
     if data[:1] == b'"':  # an `input` that is one text
-        return View("user", bytes_tokens(data) + MESSAGE_OVERHEAD, digest=digest(raw))
+        return View("user", bytes_tokens(data) + MESSAGE_OVERHEAD, digest=key)
     try:
         item = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _opaque(data, "assistant")
-    found = _view(item, data)
+        return _opaque(data, key, "assistant")
+    found = _view(item, data, key)
     if item.pinned is not msgspec.UNSET:
         return msgspec.structs.replace(found, pinned=item.pinned is True, has_mark=True)
     return found
 
 
-def _view(item: _Item, data: bytes) -> View:
+def _view(item: _Item, data: bytes, key: bytes) -> View:
     kind = item.type
     if kind == "message":
-        return _message_view(item, data)
+        return _message_view(item, data, key)
     if kind in _STAYS:
-        return _opaque(data, "system")
+        return _opaque(data, key, "system")
     if kind == "reasoning":
-        return View("assistant", _reasoning_tokens(item) + MESSAGE_OVERHEAD, follows=True, digest=digest(data))
+        return View("assistant", _reasoning_tokens(item) + MESSAGE_OVERHEAD, follows=True, digest=key)
     if kind == _REQUEST:
-        return _opaque(data, "assistant", calls=(Call(_id(item.id), _id(item.name)),))
+        return _opaque(data, key, "assistant", calls=(Call(_id(item.id), _id(item.name)),))
     if kind == _RESPONSE:
-        return _opaque(data, "tool", answers=_id(item.approval_request_id))
+        return _opaque(data, key, "tool", answers=_id(item.approval_request_id))
     if kind.endswith("_output"):
-        return _result_view(item, data)
+        return _result_view(item, data, key)
     if isinstance(item.call_id, str):
-        return _call_view(item, data)
-    return _opaque(data, "assistant")
+        return _call_view(item, data, key)
+    return _opaque(data, key, "assistant")
 
 
-def _message_view(item: _Item, data: bytes) -> View:
+def _message_view(item: _Item, data: bytes, key: bytes) -> View:
     role = item.role or ""
     if not isinstance(item.content, str | list | None):
-        return _opaque(data, role)
+        return _opaque(data, key, role)
     shape, chars, text, rest = content_size(item.content)
     tokens = text + rest + MESSAGE_OVERHEAD
     follows = role == "assistant"
-    return View(role, tokens, text, chars, shape, follows=follows, cleared_tokens=tokens, digest=digest(data))
+    return View(role, tokens, text, chars, shape, follows=follows, cleared_tokens=tokens, digest=key)
 
 
-def _result_view(item: _Item, data: bytes) -> View:
+def _result_view(item: _Item, data: bytes, key: bytes) -> View:
     """A result without a `call_id` belongs to no call that a client made, and stays beside what it follows."""
     call_id = item.id if item.type == "local_shell_call_output" and item.call_id is None else item.call_id
     if not isinstance(call_id, str):
-        return _opaque(data, "context")
+        return _opaque(data, key, "context")
     if item.type not in _CLEARABLE or not isinstance(item.output, str | list):
-        return _opaque(data, "tool", answers=call_id)
+        return _opaque(data, key, "tool", answers=call_id)
     shape, chars, text, rest = content_size(item.output)
     cleared = PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD
     tokens = text + rest + MESSAGE_OVERHEAD
-    return View("tool", tokens, text, chars, shape, answers=call_id, cleared_tokens=cleared, digest=digest(data))
+    return View("tool", tokens, text, chars, shape, answers=call_id, cleared_tokens=cleared, digest=key)
 
 
-def _call_view(item: _Item, data: bytes) -> View:
+def _call_view(item: _Item, data: bytes, key: bytes) -> View:
     """Also of a call of unknown type: what has a `call_id` is answered by what repeats it."""
     name = _id(item.name) or item.type.removesuffix("_call")
     calls = tuple(Call(id, name) for id in dict.fromkeys((_id(item.call_id), _id(item.id))) if id)
     given = item.arguments if item.arguments is not None else item.input
     if not isinstance(given, str):
-        return _opaque(data, "assistant", calls=calls)
+        return _opaque(data, key, "assistant", calls=calls)
     size = text_tokens(given)
-    tokens = size + text_tokens(name) + MESSAGE_OVERHEAD
-    return View("assistant", tokens, calls=calls, call_tokens=size, follows=True, digest=digest(data))
+    tokens = size + name_tokens(name) + MESSAGE_OVERHEAD
+    return View("assistant", tokens, calls=calls, call_tokens=size, follows=True, digest=key)
 
 
-def _opaque(data: bytes, role: str, calls: tuple[Call, ...] = (), answers: str | None = None) -> View:
+def _opaque(data: bytes, key: bytes, role: str, calls: tuple[Call, ...] = (), answers: str | None = None) -> View:
     """A view that lets nothing be changed. Media count by their size."""
     try:
         size = part_tokens(msgspec.json.decode(data)) + MESSAGE_OVERHEAD
@@ -138,7 +139,7 @@ def _opaque(data: bytes, role: str, calls: tuple[Call, ...] = (), answers: str |
         answers=answers,
         follows=follows,
         cleared_tokens=size,
-        digest=digest(data),
+        digest=key,
     )
 
 
