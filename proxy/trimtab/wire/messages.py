@@ -8,7 +8,7 @@ as everything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import overload
 
@@ -90,47 +90,53 @@ class Messages(Sequence[Raw]):
 
 class Parts(Sequence[bytes | Raw]):
     """Messages of which some are planned in parts: a sequence of whole messages and of parts. `listed` are the messages
-    as they are in the body; `cut` finds what `Cuts` has of one, None where it is planned whole."""
+    as they are in the body."""
 
-    def __init__(self, listed: Messages, cut: Callable[[Raw], tuple[slice, ...] | None]) -> None:
-        self.listed, self._cut = listed, cut
+    def __init__(self, listed: Messages) -> None:
+        self.listed, self._known_count = listed, 0
+        self._known_marked = self.fresh_marked = False  # some have a field `pinned`
         if not listed.known:
-            self.divide({})
+            self.divide({}, 0)
 
-    def divide(self, known: Cuts) -> None:
-        """Cut the messages. `known`: the parts of those messages whose places are known."""
-        listed = self.listed
-        fresh = {i: self._cut(raw) for i, raw in enumerate(listed.fresh, len(listed.known))}
+    def divide(self, known: Cuts, count: int, *, marked: bool = False) -> None:
+        """Cut the messages. `known`: what is known of the first ones, which have `count` parts or are whole; `marked`:
+        some of them have a field `pinned`."""
+        listed, self._known_count, self._known_marked = self.listed, count, marked
+        fresh = {i: self.cut(raw) for i, raw in enumerate(listed.fresh, len(listed.known))}
         listed.cuts = {**known, **{i: parts for i, parts in fresh.items() if parts is not None}}
+
+    def cut(self, raw: Raw) -> tuple[slice, ...] | None:
+        """What `Cuts` has of a message; None for one that is planned whole. Sets `fresh_marked` for one with a mark."""
+        raise NotImplementedError
+
+    def parts(self, raw: Raw, places: Sequence[slice], *, marked: bool) -> list[bytes | Raw]:
+        """The parts of a message; `marked`: it may have a field `pinned`."""
+        seen = memoryview(raw)
+        return [Raw(seen[place]) for place in places]
 
     @cached_property
     def fresh(self) -> list[bytes | Raw]:
         """What was not known before."""
-        return self._divided(len(self.listed.known), self.listed.fresh)
+        return self._divided(len(self.listed.known), self.listed.fresh, marked=self.fresh_marked)
 
     @cached_property
     def all(self) -> list[bytes | Raw]:
         """Every message or part, in order."""
         known = self.listed[: len(self.listed.known)] if self.listed.known else []
-        return [*self._divided(0, known), *self.fresh]
+        return [*self._divided(0, known, marked=self._known_marked), *self.fresh]
 
-    def _divided(self, start: int, messages: Sequence[Raw]) -> list[bytes | Raw]:
+    def _divided(self, start: int, messages: Sequence[Raw], *, marked: bool) -> list[bytes | Raw]:
         cuts = self.listed.cuts
         found: list[bytes | Raw] = []
         for i, raw in enumerate(messages, start):
-            if parts := cuts.get(i):
-                seen = memoryview(raw)
-                found += [Raw(seen[part]) for part in parts]
+            if places := cuts.get(i):
+                found += self.parts(raw, places, marked=marked)
             else:
                 found.append(raw)
         return found
 
-    @cached_property
-    def _count(self) -> int:
-        return len(self.listed) + added(self.listed.cuts)
-
     def __len__(self) -> int:
-        return self._count
+        return self._known_count + len(self.fresh)
 
     @overload
     def __getitem__(self, at: int) -> bytes | Raw: ...

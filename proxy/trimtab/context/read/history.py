@@ -74,7 +74,7 @@ class Reader:
         check(body, match.spans[-1].stop if match.spans else 0)
         request, prefix = self._decode(body, match.spans), match.prefix
         if prefix is not None and isinstance(request.messages, Parts) and request.messages.listed.known:
-            request.messages.divide(match.cuts, marked=bool(prefix.marked))
+            request.messages.divide(match.cuts, len(match.views), marked=bool(prefix.marked))
         return Reading(request, match)
 
     def history(self, reading: Reading) -> History:

@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply.marks import is_marked
 from trimtab.wire.body import Layout, is_present
-from trimtab.wire.messages import Messages, Parts, Spans, spans_of
+from trimtab.wire.messages import Parts, Spans, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -43,10 +42,7 @@ class _Head(msgspec.Struct):
 class _Message(msgspec.Struct):
     content: list[Raw]
     role: Any = None
-
-
-class _Mark(msgspec.Struct):
-    pinned: Raw
+    pinned: Raw = Raw()
 
 
 class _Role(msgspec.Struct):
@@ -64,7 +60,6 @@ _HELD = ("thread", "container", "compaction")
 _extras = attrgetter("system", "tools", "tool_choice", "output_format")
 _LAYOUT = Layout(_Head, "messages")
 _decode_message = msgspec.json.Decoder(_Message).decode
-_decode_mark = msgspec.json.Decoder(_Mark).decode
 _decode_role = msgspec.json.Decoder(_Role).decode
 
 
@@ -72,8 +67,33 @@ class Elements(Parts):
     """What the planner sees of a list of messages. An element that is not edited stays the very object that it is
     here, which is how its place is found again."""
 
-    def __init__(self, listed: Messages) -> None:
-        super().__init__(listed, _cut)
+    def cut(self, raw: Raw) -> tuple[slice, ...] | None:
+        """The places of the blocks in a user message with results; none for a `system` message, which may move."""
+        data = bytes(raw)
+        if data.startswith(_ANSWER):
+            return None
+        if b'"tool_result"' not in data:
+            return () if b'"system"' in data and role_of(data) == "system" else None
+        try:
+            message = _decode_message(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        blocks = message.content
+        if message.role != "user":
+            return () if message.role == "system" else None
+        # A block that has a role could not be told from a message.
+        if data.find(b'"role"', _AFTER_ROLE) >= 0 and any([role_of(block) is not None for block in blocks]):
+            return None
+        self.fresh_marked = self.fresh_marked or len(message.pinned) > 0
+        places = spans_of(data, blocks, "content") or _searched(data, blocks)
+        return tuple(places) if all([data[place.start] == _OBJECT for place in places]) else None
+
+    def parts(self, raw: Raw, places: Sequence[slice], *, marked: bool) -> list[bytes | Raw]:
+        """The blocks, each pinned where the message is: so they stay, and lose the field as any other."""
+        found = super().parts(raw, places, marked=marked)
+        if not marked or not len(mark := _decode_message(raw).pinned):
+            return found
+        return [b'{"pinned":%b,%b' % (mark, bytes(block)[1:]) for block in found]
 
     def messages(self, sent: Sequence[bytes | Raw]) -> list[bytes | Raw]:
         """Elements as messages again, each `system` message in its place: those that are there whole, as they came, and
@@ -122,27 +142,6 @@ def _user_message(blocks: Sequence[bytes | Raw]) -> bytes:
     return b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
 
 
-def _cut(raw: Raw) -> tuple[slice, ...] | None:
-    """The places of the blocks in a user message with results; none for a `system` message, which may have to move."""
-    data = bytes(raw)
-    if data.startswith(_ANSWER):
-        return None
-    if b'"tool_result"' not in data:
-        return () if b'"system"' in data and role_of(data) == "system" else None
-    try:
-        message = _decode_message(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    blocks = message.content
-    if message.role != "user":
-        return () if message.role == "system" else None
-    # A block that has a role could not be told from a message.
-    if data.find(b'"role"', _AFTER_ROLE) >= 0 and any([role_of(block) is not None for block in blocks]):
-        return None
-    places = spans_of(data, blocks, "content") or _searched(data, blocks)
-    return tuple(places) if all([data[place.start] == _OBJECT for place in places]) else None
-
-
 def _searched(data: bytes, blocks: Iterable[Raw]) -> list[slice]:
     """The places of the blocks of a message in which another field has the name of the content."""
     at, places = 0, []
@@ -150,14 +149,6 @@ def _searched(data: bytes, blocks: Iterable[Raw]) -> list[slice]:
         at = data.find(block, at)
         places.append(slice(at, at := at + len(block)))
     return places
-
-
-def _marked(raw: Raw, blocks: list[bytes | Raw]) -> list[bytes | Raw]:
-    """The blocks of a message, each pinned where the message is: so they stay, and lose the field as any other."""
-    if not blocks or not is_marked(raw):
-        return blocks
-    mark = b'{"pinned":%s,' % bytes(_decode_mark(raw).pinned)
-    return [mark + bytes(block)[1:] for block in blocks]
 
 
 def role_of(raw: bytes | Raw) -> str | None:
