@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from tests.deploy.tools import ROOT, run
-from trimtab.settings import ServerSettings
 
 # The oldest version that the chart allows, and the newest with a schema.
 KUBERNETES = ("1.30", "1.37")
@@ -103,12 +102,11 @@ VALUES: dict[str, str] = {
         "config: { upstreams: [{ name: a, base_url: 'http://${HOST}/v1' }] }\n"
         "extraEnvFrom: [{ configMapRef: { name: places } }]"
     ),
-}
-if "metrics_port" in ServerSettings.__struct_fields__:  # a proxy without it would refuse the file
-    VALUES["metrics on a port of their own"] = (
+    "metrics on a port of their own": (
         "metrics: { port: 9464, serviceMonitor: { enabled: true }, podMonitor: { enabled: true } }\n"
         "networkPolicy: { enabled: true, metricsFrom: [{ namespaceSelector: {} }] }"
-    )
+    ),
+}
 
 # What must not be installed, and a part of the reason.
 REFUSED: dict[str, tuple[str, str]] = {
