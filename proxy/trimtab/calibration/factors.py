@@ -19,10 +19,10 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
-from cachetools import LRUCache
+from lru import LRU
 
 from trimtab.calibration.factor import FactorState, believed, observe
 
@@ -57,7 +57,7 @@ class _Held(msgspec.Struct, frozen=True):
     at: float  # clock seconds of the last count
 
 
-_Tenants = LRUCache[bytes, _Held]
+_Tenants: TypeAlias = "LRU[bytes, _Held]"
 
 
 class Factors:
@@ -65,7 +65,7 @@ class Factors:
 
     def __init__(self, *, clock: Callable[[], float], notify: Notify) -> None:
         self._clock, self._notify = clock, notify
-        self._held: LRUCache[tuple[str, str], _Tenants] = LRUCache(_MOST_PAIRS)
+        self._held: LRU[tuple[str, str], _Tenants] = LRU(_MOST_PAIRS)
 
     def factor(self, upstream: str, model: str, tenant: bytes = b"") -> float:
         """The tenant's applied factor, or what the others agree on, or the family's prior. Quick: it runs on every
@@ -130,7 +130,9 @@ class Factors:
                 self._keep(upstream, model, tenant, state)
 
     def _keep(self, upstream: str, model: str, tenant: bytes, state: FactorState) -> None:
-        tenants = self._held.setdefault((upstream, model), LRUCache(_MOST_TENANTS))
+        tenants = self._held.get((upstream, model))
+        if tenants is None:
+            tenants = self._held[upstream, model] = LRU(_MOST_TENANTS)
         tenants[tenant] = _Held(state, self._clock())
 
     def _state(self, upstream: str, model: str, tenant: bytes) -> FactorState | None:

@@ -49,8 +49,10 @@ def tenant(incoming: Incoming) -> bytes:
     """What identifies a tenant: all that the client sent to be recognized. The credential alone, where that is all;
     empty without any."""
     parts = [name + b": " + value for name in _KEYS if (value := incoming.fields.get(name))]
-    parts += sorted(_lasting_cookies(incoming.fields.get(b"cookie", b"")))
-    parts += [b"?" + part for part in incoming.query.split(b"&") if part[:4].lower() == b"key=" and part[4:]]
+    if cookie := incoming.fields.get(b"cookie"):
+        parts += sorted(_lasting_cookies(cookie))
+    if query := incoming.query:
+        parts += [b"?" + part for part in query.split(b"&") if part[:4].lower() == b"key=" and part[4:]]
     primary = credential(incoming)
     return b"\n".join(parts) if len(parts) > 1 or not primary else primary
 

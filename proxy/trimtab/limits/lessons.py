@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import msgspec
-from cachetools import LRUCache
+from lru import LRU
 
 from trimtab.limits.events import Event, Notify
 from trimtab.limits.lesson import LEAST, Lesson, bound, disproved, lesson_of, lowered, lowest
@@ -71,10 +71,10 @@ class Lessons:
     ) -> None:
         self.ttl_s, self._retry_s = ttl_s, retry_s
         self._clock, self._notify, self._wall = clock, notify, wall
-        self._held: LRUCache[_Key, _Held] = LRUCache(_MOST_PAIRS)  # for all tenants
-        self._own: LRUCache[_Key, LRUCache[bytes, _Held]] = LRUCache(_MOST_PAIRS)  # by tenant
-        self._accepted: LRUCache[_Key, tuple[int, float]] = LRUCache(_MOST_PAIRS)  # tokens, and when (`wall`)
-        self._listed: LRUCache[_Key, Lesson] = LRUCache(_MOST_PAIRS)  # lessons that a listing ended once
+        self._held: LRU[_Key, _Held] = LRU(_MOST_PAIRS)  # for all tenants
+        self._own: LRU[_Key, LRU[bytes, _Held]] = LRU(_MOST_PAIRS)  # by tenant
+        self._accepted: LRU[_Key, tuple[int, float]] = LRU(_MOST_PAIRS)  # tokens, and when (`wall`)
+        self._listed: LRU[_Key, Lesson] = LRU(_MOST_PAIRS)  # lessons that a listing ended once
 
     def of(self, upstream: str, model: str, caller: Caller = ANYONE) -> Lesson | None:
         """The lesson in force for `caller`, or None. Quick: it runs on every request."""
@@ -170,7 +170,7 @@ class Lessons:
         self, upstream: str, model: str, limit: Limit, lesson: Lesson, caller: Caller, *, agreed: bool
     ) -> bool:
         key = (upstream, model, caller.route)
-        own = self._own.setdefault(key, LRUCache(_MOST_TENANTS))
+        own = self._own.setdefault(key, LRU(_MOST_TENANTS))
         own[caller.tenant] = self._new(lesson, self._wall(), own.get(caller.tenant))
         common = lesson if agreed else self._common(own, caller.tenant, lesson)
         if common is not None:
@@ -179,7 +179,7 @@ class Lessons:
         self._notify(Event("learned_contradicts" if written else "learned", upstream, model))
         return common is not None
 
-    def _common(self, own: LRUCache[bytes, _Held], tenant: bytes, lesson: Lesson) -> Lesson | None:
+    def _common(self, own: LRU[bytes, _Held], tenant: bytes, lesson: Lesson) -> Lesson | None:
         """What two tenants agree on: who was refused at less was told of no more than the other. The larger of the
         newest lesson and the one nearest to it."""
         now = self._clock()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from cachetools import LRUCache
+from lru import LRU
 
 from trimtab.calibration.factors import Factors
 from trimtab.limits.lessons import Lessons
@@ -28,7 +28,7 @@ class Sharing:
 
     def __init__(self, store: Store | None, factors: Factors, lessons: Lessons, *, clock: Callable[[], float]) -> None:
         self._store, self._factors, self._lessons, self._clock = store, factors, lessons, clock
-        self._due: LRUCache[_Pair, float] = LRUCache(_MOST_PAIRS)  # clock seconds of the next reading
+        self._due: LRU[_Pair, float] = LRU(_MOST_PAIRS)  # clock seconds of the next reading
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def sync(self, upstream: str, model: str, wait_s: float) -> None:

@@ -21,12 +21,15 @@ _FILLED = 0.9  # share of the window from which on a prompt fills it: estimates 
 _LEAST_UNKNOWN = 8_192  # tokens of a prompt; where the window is a guess, the answer to a shorter one is relayed
 _LEAST_ASKED = 2  # tokens of output; of a request for fewer an empty answer says nothing
 _NAMES_WINDOW = re.compile(r"context|window|model_length|prompt_?too|too_?long", re.IGNORECASE)
+_REASON = re.compile(rb'(?:finish|stop)_reason"\s*:\s*"([^"]*)"')
+_ORDINARY = frozenset((b"stop", b"tool_calls", b"function_call", b"content_filter", b"end_turn", b"tool_use"))
 _OUTPUT = ("content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning", "audio", "text")
 
 
 def empty_answer(body: bytes, sent: Sent) -> Overflow | None:
     """The overflow that a whole answer of status 200 to what was `sent` amounts to, or None. Never raises."""
-    if b"finish_reason" not in body and b"stop_reason" not in body:
+    reasons = _REASON.findall(body)
+    if not reasons or _ORDINARY.issuperset(reasons):
         return None
     value = decode_json(body)
     choices = value.get("choices") if isinstance(value, dict) else None

@@ -7,7 +7,7 @@ of those before it. Only a summary that ends with a segment is stored: no reques
 from __future__ import annotations
 
 import msgspec
-from cachetools import LRUCache
+from lru import LRU
 
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.store.breaker import Breaker
@@ -56,7 +56,7 @@ class Maker:
         self._store = store
         self._author = author
         self._pauses = Pauses(store)
-        self._breakers: LRUCache[tuple[bytes, str], Breaker] = LRUCache(BREAKERS)
+        self._breakers: LRU[tuple[bytes, str], Breaker] = LRU(BREAKERS)
 
     async def make(self, chain: Chain, base: Summary) -> Attempt:
         """One step beyond `base`; no call at all while the step is paused or its model is down."""
