@@ -8,12 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
+from helm import schema
 from tests.deploy import chart, files
-from tests.deploy.tools import Missing
+from tests.deploy.tools import ROOT, Missing
 
 _CHECKS = [pytest.param(check, id=check.__name__) for check in files.CHECKS] + [
     pytest.param(check, id=check.__name__, marks=pytest.mark.slow) for check in chart.CHECKS
 ]
+
+
+def test_the_schema_of_the_charts_values_is_written_again_with_the_settings() -> None:
+    assert (ROOT / "helm" / "values.schema.json").read_text() == schema.text(), "run: python -m helm.schema"
 
 
 @pytest.mark.parametrize("check", _CHECKS)
