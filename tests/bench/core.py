@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tests.bench import bodies
+from tests.bench import bodies, dialects
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.bench.upstream import EVENT
 from trimtab.context.apply.apply import apply
@@ -45,6 +45,7 @@ def run() -> dict[str, Any]:
         "one message more, us a message, fits": fits,
         "one message more, us a message, shaped": shaped,
         "growth": max(fits["10000"] / fits["100"], shaped["10000"] / shaped["1000"]),
+        **{f"{case}, ms": times for case, times in dialects.run().items()},
         "tap, us a chunk": best(_tap, 9) / 1000 * 1e6,
     }
 

@@ -35,6 +35,9 @@ def aims(results: Results) -> Iterator[Aim]:
         yield Aim(f"added latency of the floor's, {case}", _added(results, case, "trimtab", "floor"), bound, most=True)
     yield Aim("planning one cycle later, of cold", _get(results, "core", "one cycle later / cold"), 0.25, most=True)
     yield Aim("cost a message, ten times the messages", _get(results, "core", "growth"), 2.0, most=True)
+    for dialect in ("responses", "messages"):
+        for case in ("shaped, one cycle later", "shaped, cold"):
+            yield Aim(f"{dialect}: time of chat's, {case}", _of_chat(results, case, dialect), 1.3, most=True)
     for case, bound in (("100 KB", 1.5), ("100K tokens, shaped", 3.0), ("100K tokens, shaped, cold", 6.0)):
         yield Aim(
             f"added latency of the bare relay's, {case}", _added(results, case, "trimtab", "bare"), bound, most=True
@@ -67,6 +70,11 @@ def _get(results: Results, *path: str) -> Any:
 def _added(results: Results, case: str, mine: str, theirs: str) -> float | None:
     a, b = (_get(results, "latency", case, name, "p50") for name in (mine, theirs))
     return a / b if a and b and b > 0 else None
+
+
+def _of_chat(results: Results, case: str, dialect: str) -> float | None:
+    times = _get(results, "core", f"{case}, ms")
+    return times[dialect] / times["chat"] if times else None
 
 
 def _times(results: Results, case: str, peer: str) -> float | None:

@@ -88,52 +88,51 @@ class Messages(Sequence[Raw]):
         return iter(self.all)
 
 
+Cut = tuple[tuple[slice, ...], Sequence[bytes | Raw]]
+"""What `Cuts` has of a message, and its parts: itself where it is planned whole."""
+
+
 class Parts(Sequence[bytes | Raw]):
     """Messages of which some are planned in parts: a sequence of whole messages and of parts. `listed` are the messages
-    as they are in the body."""
+    as they are in the body; `fresh` is what was not known before."""
 
     def __init__(self, listed: Messages) -> None:
-        self.listed, self._known_count = listed, 0
-        self._known_marked = self.fresh_marked = False  # some have a field `pinned`
+        self.listed, self.fresh = listed, list[bytes | Raw]()
         if not listed.known:
             self.divide({}, 0)
 
     def divide(self, known: Cuts, count: int, *, marked: bool = False) -> None:
         """Cut the messages. `known`: what is known of the first ones, which have `count` parts or are whole; `marked`:
         some of them have a field `pinned`."""
-        listed, self._known_count, self._known_marked = self.listed, count, marked
-        fresh = {i: self.cut(raw) for i, raw in enumerate(listed.fresh, len(listed.known))}
-        listed.cuts = {**known, **{i: parts for i, parts in fresh.items() if parts is not None}}
+        self._known_count, self._known_marked = count, marked
+        cuts = {**known}
+        for i, raw in enumerate(self.listed.fresh, len(self.listed.known)):
+            if (found := self.cut(raw)) is None:
+                self.fresh.append(raw)
+            else:
+                cuts[i] = found[0]
+                self.fresh += found[1]
+        self.listed.cuts = cuts
 
-    def cut(self, raw: Raw) -> tuple[slice, ...] | None:
-        """What `Cuts` has of a message; None for one that is planned whole. Sets `fresh_marked` for one with a mark."""
+    def cut(self, raw: Raw) -> Cut | None:
+        """A message cut into parts; None for one that is planned whole and has its place."""
         raise NotImplementedError
-
-    def parts(self, raw: Raw, places: Sequence[slice], *, marked: bool) -> list[bytes | Raw]:
-        """The parts of a message; `marked`: it may have a field `pinned`."""
-        seen = memoryview(raw)
-        return [Raw(seen[place]) for place in places]
-
-    @cached_property
-    def fresh(self) -> list[bytes | Raw]:
-        """What was not known before."""
-        return self._divided(len(self.listed.known), self.listed.fresh, marked=self.fresh_marked)
 
     @cached_property
     def all(self) -> list[bytes | Raw]:
         """Every message or part, in order."""
-        known = self.listed[: len(self.listed.known)] if self.listed.known else []
-        return [*self._divided(0, known, marked=self._known_marked), *self.fresh]
-
-    def _divided(self, start: int, messages: Sequence[Raw], *, marked: bool) -> list[bytes | Raw]:
-        cuts = self.listed.cuts
+        if not self.listed.known:
+            return self.fresh
         found: list[bytes | Raw] = []
-        for i, raw in enumerate(messages, start):
-            if places := cuts.get(i):
-                found += self.parts(raw, places, marked=marked)
-            else:
+        for i, raw in enumerate(self.listed[: len(self.listed.known)]):
+            if not (places := self.listed.cuts.get(i)):
                 found.append(raw)
-        return found
+            elif self._known_marked and (cut := self.cut(raw)):
+                found += cut[1]
+            else:
+                seen = memoryview(raw)
+                found += [Raw(seen[place]) for place in places]
+        return found + self.fresh
 
     def __len__(self) -> int:
         return self._known_count + len(self.fresh)

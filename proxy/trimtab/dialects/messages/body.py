@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Layout, is_present
-from trimtab.wire.messages import Parts, Spans, spans_of
+from trimtab.wire.messages import Cut, Parts, Spans, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -53,6 +53,7 @@ _FIRST = re.compile(rb'\{\s*"role"\s*:\s*"([a-z]+)"')
 _LAST = re.compile(rb'"role"\s*:\s*"([a-z]+)"\s*\}\s*\Z')
 _ROLE_BYTES = 64
 _ANSWER = b'{"role":"assistant",'  # as most clients write it
+_USER = b'{"role":"user","content":['
 _OBJECT = ord("{")
 _AFTER_ROLE = len('{"role"')
 _RESULT = b'{"type":"tool_result"'  # a block with a role is never cut out
@@ -67,33 +68,29 @@ class Elements(Parts):
     """What the planner sees of a list of messages. An element that is not edited stays the very object that it is
     here, which is how its place is found again."""
 
-    def cut(self, raw: Raw) -> tuple[slice, ...] | None:
-        """The places of the blocks in a user message with results; none for a `system` message, which may move."""
+    def cut(self, raw: Raw) -> Cut | None:
+        """The blocks of a user message with results, each pinned where the message is: so they stay, and lose the field
+        as any other. A `system` message is whole, and may have to move."""
         data = bytes(raw)
         if data.startswith(_ANSWER):
             return None
         if b'"tool_result"' not in data:
-            return () if b'"system"' in data and role_of(data) == "system" else None
+            return ((), (raw,)) if b'"system"' in data and role_of(data) == "system" else None
         try:
             message = _decode_message(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        blocks = message.content
         if message.role != "user":
-            return () if message.role == "system" else None
+            return ((), (raw,)) if message.role == "system" else None
+        blocks = message.content
         # A block that has a role could not be told from a message.
         if data.find(b'"role"', _AFTER_ROLE) >= 0 and any([role_of(block) is not None for block in blocks]):
             return None
-        self.fresh_marked = self.fresh_marked or len(message.pinned) > 0
-        places = spans_of(data, blocks, "content") or _searched(data, blocks)
-        return tuple(places) if all([data[place.start] == _OBJECT for place in places]) else None
-
-    def parts(self, raw: Raw, places: Sequence[slice], *, marked: bool) -> list[bytes | Raw]:
-        """The blocks, each pinned where the message is: so they stay, and lose the field as any other."""
-        found = super().parts(raw, places, marked=marked)
-        if not marked or not len(mark := _decode_message(raw).pinned):
-            return found
-        return [b'{"pinned":%b,%b' % (mark, bytes(block)[1:]) for block in found]
+        places = _compact(data, blocks) or spans_of(data, blocks, "content") or _searched(data, blocks)
+        if any([data[place.start] != _OBJECT for place in places]):
+            return None
+        mark = message.pinned
+        return tuple(places), [b'{"pinned":%b,%b' % (mark, bytes(b)[1:]) for b in blocks] if len(mark) else blocks
 
     def messages(self, sent: Sequence[bytes | Raw]) -> list[bytes | Raw]:
         """Elements as messages again, each `system` message in its place: those that are there whole, as they came, and
@@ -103,43 +100,56 @@ class Elements(Parts):
         begun = self._begun()
         out: list[bytes | Raw] = []
         loose: list[bytes | Raw] = []
-        at = 0
-        while at < len(sent):
-            place = places[at]
+        passed = 0  # elements of a whole message that are already there
+        for at, place in enumerate(places):
+            if at < passed:
+                continue
             message, count = begun[place] if place >= 0 else _NONE
-            if count > 1 and places[at : at + count] != [*range(place, place + count)]:
-                count = 0
-            if not count and (place >= 0 or role_of(sent[at]) is None):
+            if message is None and place < 0 and role_of(sent[at]) is not None:
+                message = sent[at]
+            elif count > 1 and places[at : at + count] != [*range(place, place + count)]:
+                message = None
+            if message is None:
                 loose.append(sent[at])
-                at += 1
                 continue
             if loose:
                 out.append(_user_message(loose))
                 loose = []
-            out.append(self.listed[message] if count else sent[at])
-            at += count or 1
+            out.append(message)
+            passed = at + count
         if loose:
             out.append(_user_message(loose))
         return out if all(self.listed.cuts.values()) else placed(out)
 
-    def _begun(self) -> list[tuple[int, int]]:
-        """For each element the message that begins with it, and how many elements that has; 0 where none begins."""
+    def _begun(self) -> list[_Begun]:
+        """For each element the message that begins with it, if any, and how many elements that has."""
         cuts = self.listed.cuts
-        found: list[tuple[int, int]] = []
-        for i in range(len(self.listed)):
+        found: list[_Begun] = []
+        for i, raw in enumerate(self.listed):
             parts = cuts.get(i)
             if parts and len(parts) > 1:
-                found += [(i, len(parts)), *[_NONE] * (len(parts) - 1)]
+                found += [(raw, len(parts)), *[_NONE] * (len(parts) - 1)]
             else:
-                found.append((i, 1))
+                found.append((raw, 1))
         return found
 
 
-_NONE = (0, 0)
+_Begun = tuple[bytes | Raw | None, int]
+_NONE: _Begun = (None, 0)
 
 
 def _user_message(blocks: Sequence[bytes | Raw]) -> bytes:
     return b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
+
+
+def _compact(data: bytes, blocks: Sequence[Raw]) -> list[slice] | None:
+    """The places of the blocks of a message without a space, whose content is its last field: from their lengths alone.
+    None for any other layout."""
+    at, places = len(_USER), []
+    for block in blocks:
+        places.append(slice(at, at := at + len(block)))
+        at += 1
+    return places if at + 1 == len(data) and data.startswith(_USER) else None
 
 
 def _searched(data: bytes, blocks: Iterable[Raw]) -> list[slice]:
