@@ -48,7 +48,7 @@ from trimtab.wire.media import EVENT_STREAM
 _MB = 1 << 20
 _LOOK_S = 1.0  # seconds after which an open stream looks whether the server stops
 _BEAT_S = 15  # looks without an exchange after which a comment shows that the stream lives
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
