@@ -51,3 +51,22 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     require("json")
     with pytest.raises(click.ClickException, match=r"pip install openai bpe-openai$"):
         require("json", "no_such_module")
+
+
+def test_with_ui_the_run_is_watched_on_the_page_with_its_text() -> None:
+    with Popen(command("demo", "--steps", "3", "--ui"), env=environment(), stdout=PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        printed = ""
+        while "/metrics" not in printed:
+            line = demo.stdout.readline()
+            assert line, f"the demo ended early:\n{printed}"
+            printed += line
+        (page,) = re.findall(r"Watch it in a browser: (\S+)", printed)
+        with httpx.Client(trust_env=False) as client:
+            shown = client.get(page).text
+            exchanges = client.get(f"{page}/api/exchanges").json()["exchanges"]
+        demo.send_signal(signal.SIGTERM)
+        demo.wait(30)
+    assert "<title>Trimtab</title>" in shown
+    assert len(exchanges) == 3
+    assert all(each["has_text"] for each in exchanges)

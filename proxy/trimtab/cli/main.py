@@ -16,6 +16,7 @@ from trimtab.cli.models import models
 from trimtab.cli.plan import plan
 from trimtab.cli.sample_config import config
 from trimtab.cli.serve import serve
+from trimtab.cli.top import top
 from trimtab.errors import ConfigError, TrimtabError
 
 
@@ -31,13 +32,14 @@ def cli() -> None:
       trimtab demo                                  watch a recorded agent run survive a small window
       trimtab serve --upstream URL                  run the proxy, without a configuration
       trimtab plan conversation.json                see what would be sent, without sending it
+      trimtab top                                   watch a running proxy
       trimtab models gpt-4o                         see a model's window, and which source states it
       trimtab config                                print the commented configuration
       trimtab check --config FILE                   test the configuration, the upstreams and Redis
     """
 
 
-for command in (serve, demo, plan, models, config, check):
+for command in (serve, demo, top, plan, models, config, check):
     cli.add_command(command)
 
 

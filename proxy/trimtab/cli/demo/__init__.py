@@ -5,12 +5,15 @@ All but the model is real: the OpenAI SDK, the server, true token counts, a stri
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import tempfile
 import threading
+import time
+import webbrowser
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from trimtab.cli.demo.running import Running
     from trimtab.cli.demo.upstream import Upstream
 
+_LOOK_S = 3.0  # seconds between the opening of the page and the run
 _MOST_S = 40.0  # seconds for all requests; a slow machine leaves some out
 _RESERVE_SHARE = 8  # an eighth of the window is reserved for the answer: 4,096 of 32,768
 
@@ -32,7 +36,8 @@ _RESERVE_SHARE = 8  # an eighth of the window is reserved for the answer: 4,096 
 )
 @click.option("--steps", type=click.IntRange(1), help="Make only this many of the 367 requests, spread evenly.")
 @click.option("--keep", is_flag=True, help="At the end keep the proxy and the upstream running, until Ctrl-C.")
-def demo(window: int, steps: int | None, keep: bool) -> None:
+@click.option("--ui", is_flag=True, help="Open the page /ui of the proxy, to watch the run in it; implies --keep.")
+def demo(window: int, steps: int | None, keep: bool, ui: bool) -> None:
     """Watch a recorded agent run survive a small window.
 
     Replays a recorded coding agent (130,000 tokens at its end, one user turn, 373 tool calls) with the OpenAI SDK:
@@ -42,6 +47,7 @@ def demo(window: int, steps: int | None, keep: bool) -> None:
     \b
       trimtab demo
       trimtab demo --window 16384 --steps 60
+      trimtab demo --ui            watch it in a browser
       trimtab demo --keep          keeps it running: try it with curl, or look at /metrics
     """
     require("openai", "bpe_openai")
@@ -55,9 +61,18 @@ def demo(window: int, steps: int | None, keep: bool) -> None:
     with (
         Upstream(window) as upstream,
         tempfile.TemporaryFile() as log,
-        Running(upstream.base_url, window, reserve, log) as proxy,
+        tempfile.NamedTemporaryFile("w", suffix=".toml") as config,
+        Running(upstream.base_url, window, reserve, log, config.name if _written(config, ui=ui) else "") as proxy,
     ):
-        _Demo(open_console(), load(), upstream, reserve, steps).run(proxy, keep)
+        _Demo(open_console(), load(), upstream, reserve, steps).run(proxy, keep or ui, ui=ui)
+
+
+def _written(config: IO[str], *, ui: bool) -> bool:
+    """Write the configuration of a demo that is watched: all of its text is shown."""
+    if ui:
+        config.write("[ui]\ntext = true\nkeep_text = 400\ntext_mb = 400\n")
+        config.flush()
+    return ui
 
 
 def require(*modules: str) -> None:
@@ -84,12 +99,14 @@ class _Demo:
         self._steps = spread(recording.steps, number)
         self._sizes = growing(Counter200k(), recording.messages, recording.tools or ())
 
-    def run(self, proxy: Running, keep: bool) -> None:
-        """Make both runs; with `keep`, wait for Ctrl-C at the end."""
+    def run(self, proxy: Running, keep: bool, *, ui: bool = False) -> None:
+        """Make both runs; with `keep`, wait for Ctrl-C at the end; with `ui`, open the page before the second run."""
         self._introduce()
         without = self._without()
         self._upstream.forget()
         proxy.wait()
+        if ui:
+            self._open(f"{proxy.url}/ui")
         through = self._through(proxy.url)
         self._compare(without, through)
         if keep:
@@ -103,6 +120,13 @@ class _Demo:
             f"A recorded agent run: {len(self._steps)} requests, the last with {largest:,} tokens of history.\n"
             f"The upstream takes {self._upstream.window:,} tokens, {self._reserve:,} of them for the answer.\n"
         )
+
+    def _open(self, page: str) -> None:
+        """Open a page in a browser where there is one, and give a person time to look."""
+        self._print(f"Watch it in a browser: {page}")
+        if sys.stdout.isatty() and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+            webbrowser.open(page)
+        time.sleep(_LOOK_S)
 
     def _without(self) -> list[Step]:
         """Directly against the upstream, up to the first refusal: an agent would stop there."""
@@ -164,7 +188,7 @@ class _Demo:
         self._print(
             f"\nRunning until Ctrl-C. base_url for any OpenAI SDK: {url}/v1  (any key, model {MODEL!r})\n"
             f"  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'\n"
-            f"  curl {url}/metrics"
+            f"  curl {url}/metrics\n  what the window held, and what went: {url}/ui"
         )
         try:
             threading.Event().wait()

@@ -25,13 +25,14 @@ _STOP_S = 5.0
 
 class Running:
     """The running proxy: `with Running(upstream_url, window, reserve, log) as proxy:`, then `proxy.wait()`. `window`
-    and `reserve`, the output cap, are in tokens."""
+    and `reserve`, the output cap, are in tokens. `config` is the path of a configuration file."""
 
-    def __init__(self, upstream: str, window: int, reserve: int, log: IO[bytes]) -> None:
+    def __init__(self, upstream: str, window: int, reserve: int, log: IO[bytes], config: str = "") -> None:
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._log = log
         command = [sys.executable, "-m", "trimtab", "serve", "--upstream", upstream, "--port", str(self._port)]
+        command += ["--config", config] if config else []
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter and arguments
             command, env=environment(window, reserve), stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
