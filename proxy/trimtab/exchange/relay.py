@@ -16,20 +16,15 @@ from trimtab.dialects.chat import CHAT
 from trimtab.errors import UpstreamError
 from trimtab.exchange.include_usage import is_for_us
 from trimtab.exchange.incoming import Downstream, with_request_id
-from trimtab.exchange.notes import Failure, Notes, Relayed
+from trimtab.exchange.notes import Notes, Relayed
+from trimtab.exchange.observed import Observed, is_uneventful
 from trimtab.exchange.offload import LIGHT_PIECE, read_beside
 from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
 from trimtab.exchange.report import Report, event_with_fields, with_fields
-from trimtab.exchange.verdict import Verdict, is_heavy, parts, readable, unpacking
+from trimtab.exchange.verdict import Verdict, is_heavy, unpacking
 from trimtab.overflow.classify import Overflow, classify_event
-from trimtab.overflow.unwrap import unwrap_event
-from trimtab.telemetry import Usage
 from trimtab.upstream.headers import to_client
-from trimtab.wire import problem, sse
-from trimtab.wire.encoding import Decoder, decode_or_empty
-from trimtab.wire.usage import Usage as Reported
-
-_ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
+from trimtab.wire import sse
 
 
 class RelayOptions(msgspec.Struct, frozen=True):
@@ -67,15 +62,8 @@ class _Relay:
     def __init__(self, verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> None:
         self._verdict, self._down, self._request_id, self._options = verdict, downstream, notes.request_id, options
         self._dialect = notes.speaks
-        status = verdict.answer.status
-        self._failure: Failure | None = None
-        if status >= 400:
-            self._failure = "upstream_error" if status >= 500 else "upstream_rejected"
-        self._error_code = ""
-        self._usage: Usage | None = None
-        self._reported: Reported | None = None
-        self._overflow = self._begun = self._broken_off = False
-        self._errors = 0  # events that looked like one
+        self._notes, self._observed = notes, Observed(verdict, notes.speaks)
+        self._begun = self._broken_off = False
         self._withheld: Overflow | None = None
         self._adds = options.adds
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
@@ -96,10 +84,10 @@ class _Relay:
         return Relayed(
             self._verdict.answer.status,
             self._verdict.stream,
-            self._failure,
-            self._error_code,
-            self._usage,
-            self._overflow,
+            self._observed.failure,
+            self._observed.error_code,
+            self._observed.usage,
+            self._observed.overflow,
             self._withheld,
             self._begun,
             self._broken_off,
@@ -115,35 +103,20 @@ class _Relay:
         await self._start(content_length=len(body))
         await self._down.end(body)
         if good:
-            await read_beside(is_heavy(raw, verdict.encoding), self._read_whole, raw)
+            await read_beside(is_heavy(raw, verdict.encoding), self._observed.whole, raw)
         else:
-            self._read_error_code(raw, verdict.encoding)
-
-    def _read_whole(self, raw: bytes) -> None:
-        self._read_usage(readable(raw, self._verdict.encoding))
-
-    def _read_usage(self, body: bytes) -> None:
-        usage = self._dialect.usage(body, self._reported)
-        if usage is not None and usage.prompt_tokens is not None:
-            self._reported = usage
-            self._usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0, usage.cached_tokens)
-
-    def _read_error_code(self, raw: bytes, encoding: str) -> None:
-        self._error_code = problem.code_of(decode_or_empty(raw, encoding, _ERROR_HEAD))
+            self._observed.error(raw)
 
     # -- an answer that comes in pieces --------------------------------------------------------------------------
 
     async def _unread(self) -> None:
         """Chunk by chunk. Of an error the beginning is kept, for its code."""
         await self._start()
-        head, failed = b"", self._failure is not None
         async for chunk in self._verdict.answer.chunks():
-            if failed and len(head) < _ERROR_HEAD:
-                head += chunk
+            self._observed.piece(chunk)
             await self._down.write(chunk)
         await self._down.end()
-        if failed:
-            self._read_error_code(head, self._verdict.encoding)
+        self._observed.pieces_ended()
 
     async def _stream(self) -> None:
         begun = self._down.started
@@ -160,7 +133,8 @@ class _Relay:
                 await pulse.comment(KEEP_ALIVE)
             await (self._edited(pulse) if edited else self._untouched(pulse))
         except UpstreamError as error:
-            self._failure, self._error_code, self._broken_off = "upstream_error", error.code or "", True
+            self._observed.broke_off(error.code or "")
+            self._broken_off = True
             await pulse.stop()
             if not encoded:
                 await self._down.end((b"" if pulse.between else b"\n\n") + self._dialect.event(error))
@@ -177,9 +151,9 @@ class _Relay:
         if self._verdict.encoding:
             return await self._compressed(pulse)
         async for chunk in self._verdict.answer.chunks():
-            if not tap.idle or not _uneventful(chunk):
+            if not tap.idle or not is_uneventful(chunk):
                 began = tap.idle
-                found = await read_beside(len(chunk) > LIGHT_PIECE, self._read, tap, chunk)
+                found = await read_beside(len(chunk) > LIGHT_PIECE, self._observed.chunk, tap, chunk)
                 if found and self._options.withhold_overflow and began:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
             if chunk:
@@ -187,21 +161,16 @@ class _Relay:
             if self._withheld is not None:
                 return
         for data in tap.flush():
-            self._observe(data)
+            self._observed.event(data)
 
     async def _compressed(self, pulse: Pulse) -> None:
         """Every byte as it came, before it is read: nothing is taken out of a compressed stream."""
         tap, unpacked = sse.Tap(), unpacking(self._verdict.encoding)
         async for chunk in self._verdict.answer.chunks():
             await pulse.write(chunk)
-            await read_beside(True, self._read, tap, chunk, unpacked)
+            await read_beside(True, self._observed.chunk, tap, chunk, unpacked)
         for data in tap.flush():
-            self._observe(data)
-
-    def _read(self, tap: sse.Tap, chunk: bytes, unpacked: Decoder | None = None) -> bool:
-        """Read what a chunk completes. True when it reports an overflow."""
-        found = [self._observe(data) for part in parts(chunk, unpacked) for data in tap.feed(part)]
-        return any(found)
+            self._observed.event(data)
 
     def _until_overflow(self, frames: Iterable[sse.Frame]) -> Iterator[bytes]:
         """The frames before the one that reports an overflow. One of which a part has been relayed already is not
@@ -234,7 +203,9 @@ class _Relay:
         """What goes to the client in the place of one event."""
         if frame.data is None:
             return frame.raw if self._withheld is None else b""
-        found = self._observe(frame.data)
+        if frame.data != sse.DONE and self._adds:
+            self._last = frame.data
+        found = self._observed.event(frame.data)
         if self._options.withhold_overflow:
             self._withheld = self._withheld or found
         if self._withheld is not None:
@@ -247,20 +218,6 @@ class _Relay:
         """An event with the fields that the client asked for, once."""
         fields, self._adds = self._adds, {}
         return event_with_fields(self._last, fields) if fields else b""
-
-    def _observe(self, data: bytes) -> Overflow | None:
-        """Read one event: its usage, an error, an overflow. Never raises."""
-        if data != sse.DONE and self._adds:
-            self._last = data
-        self._read_usage(data)
-        if self._errors >= _MOST_ERRORS or not any(word in data for word in _ERRORS):
-            return None
-        self._errors += 1
-        found = classify_event(data, self._verdict.sent)
-        self._overflow = self._overflow or found is not None
-        if unwrap_event(data) is not None:
-            self._failure, self._error_code = "upstream_error", problem.code_of(data)
-        return found
 
     # -- both ----------------------------------------------------------------------------------------------------
 
@@ -278,17 +235,3 @@ class _Relay:
             headers.append((b"x-trimtab-unmanaged", self._options.unmanaged.encode()))
         if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
             await self._down.start(answer.status, headers)
-
-
-_MOST_ERRORS = 32  # events of a stream that are looked at for an error: each may take milliseconds
-_ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')
-
-
-def _uneventful(chunk: bytes) -> bool:
-    """Whether a chunk is whole events that `_Relay._observe` would learn nothing from: most are."""
-    if not chunk.endswith(b"\n\n") or b'usage"' in chunk:
-        return False
-    for word in _ERRORS:  # noqa: SIM110  every chunk passes here: a generator would cost as much as the rest
-        if word in chunk:
-            return False
-    return True

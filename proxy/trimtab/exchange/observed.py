@@ -1,0 +1,91 @@
+"""What is read of an answer while it is relayed: its usage, an error, an overflow. Reading stands beside the path: it
+changes nothing, and it never raises.
+"""
+
+from __future__ import annotations
+
+from trimtab.dialects.dialect import Dialect
+from trimtab.exchange.notes import Failure
+from trimtab.exchange.verdict import Verdict, parts, readable
+from trimtab.overflow.classify import Overflow, classify_event
+from trimtab.overflow.unwrap import unwrap_event
+from trimtab.telemetry import Usage
+from trimtab.wire import problem, sse
+from trimtab.wire.encoding import Decoder, decode_or_empty
+from trimtab.wire.usage import Usage as Reported
+
+_ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
+_MOST_ERRORS = 32  # events of a stream that are looked at for an error: each may take milliseconds
+_ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')
+
+
+class Observed:
+    """What one answer has shown so far."""
+
+    def __init__(self, verdict: Verdict, dialect: Dialect) -> None:
+        self._verdict, self._dialect = verdict, dialect
+        status = verdict.answer.status
+        self.failure: Failure | None = None
+        if status >= 400:
+            self.failure = "upstream_error" if status >= 500 else "upstream_rejected"
+        self.error_code = ""
+        self.usage: Usage | None = None
+        self.overflow = False
+        self._reported: Reported | None = None
+        self._errors = 0  # events that looked like one
+        self._head = b""
+
+    def whole(self, raw: bytes) -> None:
+        """Read an answer that came in one piece and is no error."""
+        self._read_usage(readable(raw, self._verdict.encoding))
+
+    def error(self, raw: bytes) -> None:
+        """Read the code of an error, from its beginning."""
+        self.error_code = problem.code_of(decode_or_empty(raw, self._verdict.encoding, _ERROR_HEAD))
+
+    def piece(self, chunk: bytes) -> None:
+        """Keep the beginning of an error that comes in pieces."""
+        if self.failure is not None and len(self._head) < _ERROR_HEAD:
+            self._head += chunk
+
+    def pieces_ended(self) -> None:
+        """Read the code of an error that came in pieces."""
+        if self.failure is not None:
+            self.error(self._head)
+
+    def chunk(self, tap: sse.Tap, chunk: bytes, unpacked: Decoder | None = None) -> bool:
+        """Read the events that a chunk completes. True when one reports an overflow."""
+        found = [self.event(data) for part in parts(chunk, unpacked) for data in tap.feed(part)]
+        return any(found)
+
+    def event(self, data: bytes) -> Overflow | None:
+        """Read one event; returns the overflow that it reports."""
+        self._read_usage(data)
+        if self._errors >= _MOST_ERRORS or not any(word in data for word in _ERRORS):
+            return None
+        self._errors += 1
+        found = classify_event(data, self._verdict.sent)
+        self.overflow = self.overflow or found is not None
+        if unwrap_event(data) is not None:
+            self.failure, self.error_code = "upstream_error", problem.code_of(data)
+        return found
+
+    def broke_off(self, code: str) -> None:
+        """The upstream broke off; the client got an error with this `code`."""
+        self.failure, self.error_code = "upstream_error", code
+
+    def _read_usage(self, body: bytes) -> None:
+        usage = self._dialect.usage(body, self._reported)
+        if usage is not None and usage.prompt_tokens is not None:
+            self._reported = usage
+            self.usage = Usage(usage.prompt_tokens, usage.completion_tokens or 0, usage.cached_tokens)
+
+
+def is_uneventful(chunk: bytes) -> bool:
+    """Whether a chunk is whole events that `Observed.event` would learn nothing from: most are."""
+    if not chunk.endswith(b"\n\n") or b'usage"' in chunk:
+        return False
+    for word in _ERRORS:  # noqa: SIM110  every chunk passes here: a generator would cost as much as the rest
+        if word in chunk:
+            return False
+    return True
