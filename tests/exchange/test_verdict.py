@@ -9,7 +9,8 @@ import pytest
 
 from tests.exchange.requests import inspected
 from tests.support.scripted import Script, json_reply, reply, sse_reply
-from trimtab.exchange.verdict import ERROR_LIMIT, WHOLE_LIMIT, parts, unpacking
+from trimtab.exchange.beginning import parts, unpacking
+from trimtab.exchange.verdict import ERROR_LIMIT, WHOLE_LIMIT
 
 pytestmark = pytest.mark.anyio
 

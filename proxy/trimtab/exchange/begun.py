@@ -28,5 +28,5 @@ def not_the_stream(verdict: Verdict) -> UpstreamError:
     status, encoding = verdict.answer.status, verdict.encoding
     if status >= 400:
         return problem.rejected_late(status, decode_or_empty(verdict.body or b"", encoding, ERROR_LIMIT))
-    form = f"a stream with content-encoding {encoding}" if verdict.stream else "an answer in one piece"
-    return UpstreamError(f"The upstream answered with {form}, where the client's stream had begun.")
+    form = f"content-encoding {encoding}" if encoding else "a stream" if verdict.stream else "an answer in one piece"
+    return UpstreamError(f"The upstream answered with {form}, where the client's answer of another form had begun.")

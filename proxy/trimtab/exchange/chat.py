@@ -15,7 +15,7 @@ from trimtab.exchange.incoming import Body, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
 from trimtab.exchange.outgoing import outgoing, unread_without_marks
-from trimtab.exchange.passthrough import upstream_of
+from trimtab.exchange.passthrough import asks_for_stream, upstream_of
 from trimtab.exchange.planning import Planning, Services
 from trimtab.exchange.policies import is_ours
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
@@ -62,7 +62,9 @@ class ChatExchange:
             await self._planning.decode(raw)
         except Unreadable as why:
             self._upstream = upstream_of(self._calls, self._incoming, raw)
-            raw = await planned_beside(len(raw) > LIGHT_KNOWN, unread_without_marks, raw, self._dialect)
+            heavy = len(raw) > LIGHT_KNOWN
+            self._notes.stream = await planned_beside(heavy, asks_for_stream, raw)
+            raw = await planned_beside(heavy, unread_without_marks, raw, self._dialect)
             if isinstance(why, Unmanaged):
                 return await self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
             return await self._forward_untouched("unparsed", raw)
@@ -206,7 +208,7 @@ class ChatExchange:
             self._notes.overflow = True
             await verdict.answer.aclose()
             return verdict.overflow
-        if self._down.started and (not verdict.stream or verdict.encoding):
+        if self._down.started and not self._fits_in(verdict):
             await verdict.answer.aclose()
             raise not_the_stream(verdict)
         relayed = await relay(verdict, self._down, self._notes, self._options())
@@ -214,6 +216,13 @@ class ChatExchange:
         if relayed.withheld is None and relayed.status < 400:
             self._learn(relayed)
         return relayed.withheld
+
+    def _fits_in(self, verdict: Verdict) -> bool:
+        """True for an answer that can go on in the one that has begun: a stream in a stream; after blank bytes, one in
+        one piece."""
+        if self._notes.only_blank:
+            return not verdict.stream and not verdict.encoding and verdict.answer.status < 400
+        return verdict.stream and not verdict.encoding
 
     def _options(self) -> RelayOptions:
         report = Report(self._shaping, self._notes.edits, self._gathered)

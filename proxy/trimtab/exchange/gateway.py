@@ -150,7 +150,9 @@ class Gateway:
         begun is left without its end: the server then breaks the connection, and no client takes half for whole."""
         if downstream.started:
             notes.status = notes.status or 200  # of a stream that began while the client waited
-            if notes.stream:
+            if notes.only_blank:  # the status is out, but the body can still be the error's
+                await downstream.end(notes.speaks.envelope(error, notes.request_id))
+            elif notes.stream:
                 await downstream.end(notes.speaks.event(error))
             return
         notes.status = notes.speaks.status(error)

@@ -86,6 +86,7 @@ class Notes:
         self.status = 0
         self.model = self.upstream = self.profile = self.hint = ""
         self.stream = False
+        self.only_blank = False  # the client has the head of an answer in one piece, and blank bytes
         self.shaping: Shaping | None = None
         self.edits: tuple[Edited, ...] = ()
         self.gathered = NO_SUMMARY

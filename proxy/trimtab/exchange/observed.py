@@ -5,8 +5,9 @@ changes nothing, and it never raises.
 from __future__ import annotations
 
 from trimtab.dialects.dialect import Dialect
+from trimtab.exchange.beginning import parts
 from trimtab.exchange.notes import Failure
-from trimtab.exchange.verdict import Verdict, parts, readable
+from trimtab.exchange.verdict import Verdict, readable
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.unwrap import unwrap_event
 from trimtab.telemetry import Usage

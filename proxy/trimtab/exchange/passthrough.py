@@ -94,6 +94,18 @@ def named_model(incoming: Incoming, body: bytes) -> str | None:
     return _leniently(body) if len(body) <= _LARGEST_READ_AGAIN else None
 
 
+class _Streamed(msgspec.Struct):
+    stream: bool | None = None
+
+
+def asks_for_stream(body: bytes) -> bool:
+    """True for a body that asks for a stream, though it is not managed or not understood. Never raises."""
+    try:
+        return bool(msgspec.json.decode(body, type=_Streamed).stream)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 def _readings(body: bytes) -> Iterator[bytes]:
     """A body as it is, and as it can be read where characters of it are broken."""
     if body:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from trimtab.exchange.incoming import Downstream, Headers
-from trimtab.wire.media import BYTE_ORDER_MARK
+from trimtab.wire.media import BYTE_ORDER_MARK, are_comments
 
 KEEP_ALIVE = b": keep-alive\n\n"
 _BLANK = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -23,7 +23,7 @@ class Pulse:
     def __init__(self, downstream: Downstream, every_s: float, head: Headers = (), *, commented: bool = False) -> None:
         self._down, self._every_s, self._head = downstream, every_s, head
         self.between = True  # all that was written ends with a whole event
-        self.fresh = True  # nothing of the upstream's has been written
+        self.fresh = True  # nothing of the upstream's has been written but comments
         self._commented, self._writing = commented, False
         self._loop = asyncio.get_running_loop()
         self._wrote_at = self._loop.time()
@@ -33,7 +33,7 @@ class Pulse:
     async def write(self, chunk: bytes) -> None:
         """Write bytes of the upstream's."""
         if self.fresh:
-            self.fresh = False
+            self.fresh = are_comments(chunk)
             # A byte order mark is only allowed at the very beginning; after a comment it would spoil the first event.
             chunk = chunk.removeprefix(BYTE_ORDER_MARK) if self._commented else chunk
         if self._beat is not None:

@@ -14,17 +14,19 @@ import msgspec
 
 from trimtab.dialects.chat import CHAT
 from trimtab.errors import UpstreamError
+from trimtab.exchange.beginning import unpacking
 from trimtab.exchange.include_usage import is_for_us
 from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.observed import Observed, is_uneventful
 from trimtab.exchange.offload import LIGHT_PIECE, read_beside
-from trimtab.exchange.pulse import KEEP_ALIVE, Pulse
+from trimtab.exchange.pulse import Pulse
 from trimtab.exchange.report import Report, event_with_fields, with_fields
-from trimtab.exchange.verdict import Verdict, is_heavy, unpacking
+from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, is_heavy, overflow_in
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.upstream.headers import to_client
 from trimtab.wire import sse
+from trimtab.wire.media import begins_like_events
 
 
 class RelayOptions(msgspec.Struct, frozen=True):
@@ -74,7 +76,12 @@ class _Relay:
             await self._whole(self._verdict.body)
             return
         try:
-            await (self._stream() if self._verdict.stream else self._unread())
+            if self._verdict.stream:
+                await self._stream()
+            elif self._verdict.blank:
+                await self._after_blanks()
+            else:
+                await self._unread()
         except UpstreamError:
             self._broken_off = True
             raise
@@ -101,11 +108,36 @@ class _Relay:
         if good and self._adds and not verdict.encoding:
             body = with_fields(raw, self._adds)
         await self._start(content_length=len(body))
+        self._notes.only_blank = False
         await self._down.end(body)
         if good:
             await read_beside(is_heavy(raw, verdict.encoding), self._observed.whole, raw)
         else:
             self._observed.error(raw)
+
+    async def _after_blanks(self) -> None:
+        """Blank bytes as they come, which keep the client waiting; then the answer in one piece. It may still be an
+        overflow, of which the client has nothing yet; one that is too large is relayed unread."""
+        await self._start()
+        self._notes.only_blank = True
+        held: list[bytes] = []
+        size = 0
+        async for chunk in self._verdict.answer.chunks():
+            if self._notes.only_blank and (held or chunk.strip()):
+                held.append(chunk)
+                size += len(chunk)
+                self._notes.only_blank = size <= WHOLE_LIMIT and not begins_like_events(held[0].lstrip())
+                chunk = b"" if self._notes.only_blank else b"".join(held)
+            if chunk:
+                await self._down.write(chunk)
+        if not self._notes.only_blank:
+            return await self._down.end()
+        raw, status = b"".join(held), self._verdict.answer.status
+        overflow = await read_beside(is_heavy(raw, ""), overflow_in, status, raw, "", self._verdict.sent)
+        if overflow is not None and self._options.withhold_overflow:
+            self._withheld = overflow
+        else:
+            await self._whole(raw)
 
     # -- an answer that comes in pieces --------------------------------------------------------------------------
 
@@ -122,15 +154,15 @@ class _Relay:
         begun = self._down.started
         await self._start()
         options, encoded = self._options, bool(self._verdict.encoding)  # nothing can be added to a compressed stream
-        pulse = Pulse(self._down, 0 if encoded else options.keepalive_s, commented=begun)
+        # Where a client asked for no stream, what is labelled as one may be JSON: nothing of ours goes in unseen.
+        plain = not encoded and (self._notes.stream or self._verdict.events)
+        pulse = Pulse(self._down, options.keepalive_s if plain else 0, commented=begun)
         if self._dialect is not CHAT:
             self._adds = {}  # a client of typed events does not expect a chunk among them
-        edited = (self._adds or options.include_usage) and not encoded
+        edited = (self._adds or options.include_usage) and plain
         try:
-            if options.report is not None and (options.report.edits or "trimtab" in options.adds) and not encoded:
+            if options.report is not None and (options.report.edits or "trimtab" in options.adds) and plain:
                 await pulse.comment(options.report.comment())
-            elif self._verdict.silent and not encoded and options.keepalive_s:
-                await pulse.comment(KEEP_ALIVE)
             await (self._edited(pulse) if edited else self._untouched(pulse))
         except UpstreamError as error:
             self._observed.broke_off(error.code or "")

@@ -8,45 +8,44 @@ relay. A stream whose first event is long in coming is relayed before it is know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
 
-from trimtab.errors import RequestError
+from trimtab.exchange.beginning import Beginning, empty
 from trimtab.exchange.offload import LIGHT_NEW, LIGHT_PIECE, read_beside
-from trimtab.overflow.classify import Overflow, classify, classify_event
-from trimtab.overflow.empty import empty_answer, empty_stream
+from trimtab.overflow.classify import Overflow, classify
+from trimtab.overflow.empty import empty_answer
 from trimtab.overflow.normalize import normalize
 from trimtab.overflow.sent import Sent
 from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.upstream.answer import Answer
-from trimtab.wire import sse
-from trimtab.wire.encoding import Decoder, decode_or_empty, decoder
-from trimtab.wire.media import EVENT_STREAM, EVENTS_HEAD, JSON, begins_like_events
+from trimtab.wire.encoding import decode_or_empty
+from trimtab.wire.media import EVENT_STREAM, EVENTS_HEAD, JSON, begins_like_events, comes_in_lines
 from trimtab.wire.values import has_more_values
 
-STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at,
-STREAM_RATIO = 200  # and how many times its encoded bytes: real streams compress 10 to 100 times, bombs 1,000 times
 ERROR_LIMIT = 1 << 20  # bytes of an error body that are read to understand it
 WHOLE_LIMIT = 16 << 20  # bytes of a JSON answer that are held to read its usage; larger ones are relayed unread
-_MAY_FILL = 0.5  # share of the window: of a smaller prompt an empty answer is not an overflow, whatever the estimate
-_EMPTY_WAIT_S = 0.05  # seconds that the first event of a stream, without output, is held back for the second
 _MOST_VALUES = 500_000  # of one: those of 5,000 tokens with the logprobs of 20 others each
 _LIGHT_WHOLE = 64 << 10  # bytes of one that are read in a few milliseconds
-_HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an error, and that may be waited for then
+_LINE_LIMIT = 64 << 10  # bytes: the first of several JSON values is a short one
+_NEXT_LINE_S = 0.05  # seconds after which an answer that ends with a newline has ended
+_HEAD_LIMIT = 16 << 10  # bytes of an error that show whether it asks to wait
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """An answer and what its beginning says. `body` is the whole of it, where it was read to its end; `silent`: a
-    stream of which nothing has arrived yet; `too_many_bytes`: the request's body was too large in bytes; `sent`: what
-    it answers, where its size in tokens is known; `empty`: it ended without a single event, or byte."""
+    """An answer and what its beginning says. `body` is the whole of it, where it was read to its end; `events`: a
+    stream of which something has arrived; `blank`: only blank bytes have, which keep the client waiting;
+    `too_many_bytes`: the request's body was too large in bytes; `sent`: what it answers, where its size in tokens is
+    known; `empty`: it ended without a single event, or byte."""
 
     answer: Answer
     overflow: Overflow | None = None
     body: bytes | None = None
     stream: bool = False
-    silent: bool = False
+    events: bool = False
+    blank: bool = False
     too_many_bytes: bool = False
     encoding: str = ""
     sent: Sent | None = None
@@ -72,41 +71,60 @@ async def inspect(
     kind, encoding = _value(fields, b"content-type"), encoding_of(answer)
     if answer.status >= 400:
         return await _inspect_error(answer, encoding, sent)
-    if kind.startswith(EVENT_STREAM) or (
-        not _cannot_be_events(fields, kind, encoding) and begins_like_events(await answer.read(EVENTS_HEAD))
-    ):
-        beginning = _Beginning(answer, encoding, patience_s, sent, says_nothing)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s or None):
-                await beginning.read()
-        overflow = beginning.overflow
-        if overflow is None and beginning.size and sent is not None and not encoding:
-            overflow = await _empty_stream(answer, beginning.size, sent)
-        silent = not beginning.size and not answer.complete
-        empty = answer.complete and not beginning.has_events
-        return Verdict(answer, overflow, stream=True, silent=silent, encoding=encoding, sent=sent, empty=empty)
+    labelled, alone = kind.startswith(EVENT_STREAM), _cannot_be_events(fields, kind, encoding)
+    head = b"" if labelled or alone else await read_past_blanks(answer, EVENTS_HEAD)
+    if labelled or begins_like_events(head):
+        beginning = Beginning(answer, encoding, patience_s, sent, says_nothing)
+        await beginning.read()
+        if not beginning.is_json:
+            return await _of_stream(beginning, answer, encoding, sent)
+    elif not alone and not head.strip() and not answer.complete:
+        return Verdict(answer, blank=True, sent=sent)
+    if not encoding and not alone and (line := await first_line(answer, kind)) is not None:
+        return Verdict(answer, overflow_in(answer.status, line, "", sent), sent=sent)
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
-    overflow = await read_beside(is_heavy(raw, encoding), _overflow_in, answer.status, raw, encoding, sent)
+    overflow = await read_beside(is_heavy(raw, encoding), overflow_in, answer.status, raw, encoding, sent)
     return Verdict(answer, overflow, raw, encoding=encoding, sent=sent, empty=not raw.strip())
 
 
-async def _empty_stream(answer: Answer, size: int, sent: Sent) -> Overflow | None:
-    """The overflow that a stream amounts to which ends right after its first `size` bytes, without any output. Only a
-    prompt that may fill its window is waited for, and only for as long as nobody feels."""
-    if sent.input_tokens < sent.window * _MAY_FILL or not sent.window:
+async def _of_stream(beginning: Beginning, answer: Answer, encoding: str, sent: Sent | None) -> Verdict:
+    overflow = beginning.overflow
+    if overflow is None and beginning.size and sent is not None and not encoding:
+        overflow = await empty(answer, beginning.size, sent)
+    events = beginning.size > 0
+    ended = answer.complete and not beginning.has_events
+    return Verdict(answer, overflow, stream=True, events=events, encoding=encoding, sent=sent, empty=ended)
+
+
+async def read_past_blanks(answer: Answer, size: int) -> bytes:
+    """At least `size` bytes of an answer, if it has so many; or fewer that are all blank. Raises as `Answer.read`."""
+    head = b""
+    while len(head) < size:
+        before, head = head, await answer.read(len(head) + 1)
+        if len(head) == len(before) or not head.strip():
+            break
+    return head
+
+
+async def first_line(answer: Answer, kind: str) -> bytes | None:
+    """The first line of an answer whose lines are JSON values of their own; None for any other. Where the label does
+    not say so, the first line is a whole object and more follows it. Raises as `Answer.read`."""
+    head = b""
+    while b"\n" not in head.lstrip() and len(head) < _LINE_LIMIT and not answer.complete:
+        before, head = head, await answer.read(len(head) + 1)
+        if len(head) == len(before):
+            break
+    line, newline, rest = head.lstrip().partition(b"\n")
+    if comes_in_lines(kind):
+        return line
+    if not newline or not (line.startswith(b"{") and line.rstrip().endswith(b"}")) or answer.complete:
         return None
     with suppress(TimeoutError):
-        async with asyncio.timeout(_EMPTY_WAIT_S):
-            while size <= _HEAD_LIMIT:
-                raw = await answer.read(size)
-                events = [event for event in sse.Tap().feed(raw) if event != sse.DONE]
-                known, overflow = empty_stream(events, sent)
-                if known or answer.complete:
-                    return overflow
-                size = len(raw) + 1
-    return None
+        async with asyncio.timeout(_NEXT_LINE_S):
+            rest = (await answer.read(len(head) + 1))[len(head) - len(rest) :]
+    return line if rest.strip() or not answer.complete else None
 
 
 def is_heavy(raw: bytes, encoding: str) -> bool:
@@ -120,7 +138,7 @@ def readable(raw: bytes, encoding: str) -> bytes:
     return b"" if has_more_values(body, _MOST_VALUES) else body
 
 
-def _overflow_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> Overflow | None:
+def overflow_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> Overflow | None:
     """The overflow in a whole answer that is not an error by its status."""
     body = readable(raw, encoding)
     return classify(status, body, sent) or (empty_answer(body, sent) if sent else None)
@@ -149,60 +167,6 @@ def _error_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> tupl
     return overflow, status == 413 and overflow is None and not _asks_to_wait(text)
 
 
-class _Beginning:
-    """The beginning of a stream: `size` bytes of it, up to the first event that says something, and what
-    that says."""
-
-    def __init__(
-        self, answer: Answer, encoding: str, patience_s: float, sent: Sent | None, says_nothing: Callable[[bytes], bool]
-    ) -> None:
-        self._says_nothing, self._quiet = says_nothing, False
-        self._answer, self._patient, self._sent = answer, patience_s > 0, sent
-        self._unpacked = unpacking(encoding)
-        self._tap, self._text = sse.Tap(), b""
-        self.size = 0
-        self.has_events = False
-        self.overflow: Overflow | None = None
-
-    async def read(self) -> None:
-        while True:
-            raw = await self._answer.read(self.size + 1)
-            new, self.size = raw[self.size :], len(raw)
-            heavy = len(new) > LIGHT_PIECE or self._unpacked is not None
-            if await read_beside(heavy, self._has_event, new):
-                return
-            if not new or not self._patient or self.size > ERROR_LIMIT:
-                return
-            if not self._quiet and not self._may_be_an_error():
-                return
-
-    def _has_event(self, new: bytes) -> bool:
-        """Read on, or to the end when nothing is new. True when an event that says something has come."""
-        if not new:
-            return self._found(self._tap.flush())
-        for text in parts(new, self._unpacked):
-            if len(self._text) < _HEAD_LIMIT:
-                self._text += text
-            elif self._unpacked is not None:
-                break
-            if self._found(self._tap.feed(text)):
-                return True
-        return False
-
-    def _found(self, events: list[bytes]) -> bool:
-        self.overflow = next(filter(None, (classify_event(event, self._sent) for event in events)), None)
-        self.has_events = self.has_events or any(event != sse.DONE for event in events)
-        self._quiet = self._quiet or bool(events)  # and goes on being so while they say nothing
-        return self.overflow is not None or not all(map(self._says_nothing, events))
-
-    def _may_be_an_error(self) -> bool:
-        """So far there are only comments, or too few bytes to know, or the word "error" is there."""
-        text = self._text
-        return max(len(text), self.size) < _HEAD_LIMIT and (
-            len(text) < _HEAD or text.startswith(b":") or b"error" in text
-        )
-
-
 def _cannot_be_events(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
     """True when the headers rule out an event stream: JSON with a length, as most answers have. The label of a
     compressed body is believed."""
@@ -212,17 +176,6 @@ def _cannot_be_events(fields: Mapping[bytes, bytes], kind: str, encoding: str) -
 def _asks_to_wait(text: bytes) -> bool:
     """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once do not help then."""
     return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
-
-
-def unpacking(encoding: str) -> Decoder | None:
-    """A decoder for a stream that is read beside its relay; None for a plain one."""
-    return decoder(encoding, STREAM_LIMIT, STREAM_RATIO) if encoding else None
-
-
-def parts(chunk: bytes, unpacked: Decoder | None) -> Iterator[bytes]:
-    """One chunk of a stream, decoded. It ends early where the chunk cannot be decoded, or is a bomb."""
-    with suppress(RequestError):
-        yield from unpacked.pieces(chunk) if unpacked else (chunk,)
 
 
 def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:
