@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-
 import msgspec
 import pytest
 
 from tests.exchange.requests import inspected
 from tests.support.scripted import Script, json_reply, reply, sse_reply
-from trimtab.exchange.beginning import parts, unpacking
 from trimtab.exchange.verdict import ERROR_LIMIT, WHOLE_LIMIT
 
 pytestmark = pytest.mark.anyio
@@ -63,8 +60,3 @@ WAIT = (
 async def test_too_many_bytes_is_neither_too_many_tokens_nor_too_many_a_minute(script: Script, heavy: bool) -> None:
     async with inspected(script) as verdict:
         assert verdict.too_many_bytes is heavy
-
-
-def test_of_a_bomb_only_the_beginning_is_read() -> None:
-    read = [part for part in parts(gzip.compress(bytes(50_000_000)), unpacking("gzip"))]
-    assert 1_000_000 < sum(map(len, read)) < 20_000_000

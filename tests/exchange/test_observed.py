@@ -1,0 +1,49 @@
+"""What is read of an answer while it is relayed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.exchange.requests import inspected
+from tests.support.chat import COMPLETION, OVERFLOW
+from tests.support.scripted import json_reply
+from trimtab.dialects.chat import CHAT
+from trimtab.exchange.observed import Observed, is_uneventful
+from trimtab.wire import sse
+
+pytestmark = pytest.mark.anyio
+
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}\n\n'
+ERROR = b'data: {"error":{"message":"no","code":"broken"}}\n\n'
+
+
+async def test_a_whole_answer_shows_its_usage_and_an_error_its_code() -> None:
+    async with inspected(json_reply(COMPLETION)) as verdict:
+        seen = Observed(verdict, CHAT)
+        seen.whole(verdict.body or b"")
+        assert seen.usage is not None
+        assert (seen.usage.prompt, seen.failure) == (COMPLETION["usage"]["prompt_tokens"], None)
+    async with inspected(json_reply({"error": {"code": "busy"}}, 503)) as verdict:
+        seen = Observed(verdict, CHAT)
+        for piece in (b'{"error": {"co', b'de": "busy"}}'):
+            seen.piece(piece)
+        seen.pieces_ended()
+        assert (seen.failure, seen.error_code) == ("upstream_error", "busy")
+
+
+async def test_events_show_usage_errors_and_overflows_however_they_are_cut() -> None:
+    async with inspected(json_reply({})) as verdict:
+        seen, tap = Observed(verdict, CHAT), sse.Tap()
+        for byte in USAGE + ERROR:
+            assert not seen.chunk(tap, bytes([byte]))
+        assert seen.usage is not None
+        assert (seen.usage.prompt, seen.usage.completion) == (7, 2)
+        assert (seen.failure, seen.error_code, seen.overflow) == ("upstream_error", "broken", False)
+        assert seen.event(msgspec.json.encode(OVERFLOW)) is not None
+        assert seen.overflow
+
+
+async def test_a_chunk_that_shows_nothing_is_known_at_a_glance() -> None:
+    assert is_uneventful(b'data: {"choices":[{"delta":{"content":"no error here"}}]}\n\n')
+    assert not [chunk for chunk in (USAGE, ERROR, b"data: half") if is_uneventful(chunk)]
