@@ -20,6 +20,8 @@ LEAVES = [
     (errors.NotKept, 404, "invalid_request_error", "not_kept", False),
     (errors.UnknownModel, 404, "invalid_request_error", "model_not_found", False),
     (errors.UploadTimeout, 408, "invalid_request_error", "request_timeout", True),
+    (errors.NotStored, 404, "invalid_request_error", "not_found", False),
+    (errors.Conflict, 409, "invalid_request_error", "conversation_locked", True),
     (errors.BodyTooLarge, 413, "invalid_request_error", "request_too_large", False),
     (errors.UpgradeRefused, 426, "invalid_request_error", "upgrade_required", False),
     (errors.UnknownEncoding, 415, "invalid_request_error", "unsupported_content_encoding", False),
@@ -27,6 +29,7 @@ LEAVES = [
     (errors.RejectedLate, 502, "upstream_error", None, False),
     (errors.UpstreamUnreachable, 502, "upstream_error", "upstream_unreachable", True),
     (errors.UpstreamTimeout, 504, "upstream_error", "upstream_timeout", True),
+    (errors.StoreUnavailable, 503, "server_error", "store_unavailable", True),
     (errors.Overloaded, 503, "server_error", "overloaded", True),
 ]
 NAMES = [row[0].__name__ for row in LEAVES]

@@ -11,6 +11,8 @@ A message says what is wrong, where, and what to do next. It never quotes the co
     │   ├── Forbidden               403  a page of ours, asked for from where it is not shown
     │   ├── UnknownModel            404  no upstream serves this model
     │   ├── NotKept                 404  an exchange or a conversation that is no longer kept
+    │   ├── NotStored               404  no conversation, response or item of this id
+    │   ├── Conflict                409  another request of the same conversation is under way
     │   ├── UploadTimeout           408  the client stopped sending its body
     │   ├── BodyTooLarge            413  more bytes than are allowed
     │   ├── UpgradeRefused          426  a WebSocket; HTTPS is served
@@ -20,6 +22,7 @@ A message says what is wrong, where, and what to do next. It never quotes the co
     │   ├── RejectedLate            –    it answered with an error where the client's stream had begun
     │   ├── UpstreamUnreachable     502  connection refused, reset, DNS, TLS
     │   └── UpstreamTimeout         504  no connection, or no bytes, in time
+    ├── StoreUnavailable            503  the store of conversations does not answer
     └── Overloaded                  503  too many requests or bytes in flight
 """
 
@@ -91,6 +94,21 @@ class UnknownModel(RequestError):
     code = "model_not_found"
 
 
+class NotStored(RequestError):
+    """No conversation, response or item of this id is stored for this tenant."""
+
+    status = 404
+    code = "not_found"
+
+
+class Conflict(RequestError):
+    """Another request of the same conversation is under way, or has changed it meanwhile."""
+
+    status = 409
+    code = "conversation_locked"
+    retry = True
+
+
 class UploadTimeout(RequestError):
     """The client stopped sending its body. It may send it again."""
 
@@ -153,6 +171,14 @@ class UpstreamTimeout(UpstreamError):
 
     status = 504
     code = "upstream_timeout"
+    retry = True
+
+
+class StoreUnavailable(TrimtabError):
+    """The store of conversations does not answer, and the request needs it."""
+
+    status = 503
+    code = "store_unavailable"
     retry = True
 
 

@@ -5,6 +5,10 @@
     trimtab:v1:p:s:DIGEST   how long it is left alone after a failure
     trimtab:v1:f:DIGEST     the factor of an upstream's model
     trimtab:v1:m:DIGEST     the limit learned for it
+    trimtab:v1:c:DIGEST     the log of a conversation, each entry sealed
+    trimtab:v1:l:c:DIGEST   the lock of the request that is adding to it
+    trimtab:v1:r:DIGEST     where a response stands in such a log, sealed
+    trimtab:v1:d:DIGEST     an image or file of a conversation, sealed
 
 A digest covers everything that decides what the value means. `v1` is the version of all formats: a new version reads
 no old key, and old values expire.
@@ -57,6 +61,21 @@ def factor_key(upstream: str, model: str) -> str:
 def lesson_key(upstream: str, model: str) -> str:
     """The key of the limit learned for one model at one upstream."""
     return PREFIX + "m:" + _pair_digest(upstream, model)
+
+
+def log_key(tenant_id: bytes, name: str) -> str:
+    """The key of one log of a tenant."""
+    return PREFIX + "c:" + fields_digest(tenant_id, name.encode("utf-8", "replace")).hex()
+
+
+def response_key(tenant_id: bytes, response_id: str) -> str:
+    """The key of one response of a tenant, by the id its upstream gave it."""
+    return PREFIX + "r:" + fields_digest(tenant_id, response_id.encode("utf-8", "replace")).hex()
+
+
+def media_key(tenant_id: bytes, name: str, digest: str) -> str:
+    """The key of an image or file in the log `name` of a tenant, by the digest of its bytes."""
+    return PREFIX + "d:" + fields_digest(tenant_id, name.encode("utf-8", "replace"), digest.encode()).hex()
 
 
 def _pair_digest(upstream: str, model: str) -> str:

@@ -52,14 +52,15 @@ class Keyring:
     with the process.
     """
 
-    __slots__ = ("_anonymous", "_secret")
+    __slots__ = ("_anonymous", "_purpose", "_secret")
 
-    def __init__(self, secret: str = "") -> None:
-        self._secret = secret.encode()
+    def __init__(self, secret: str = "", purpose: bytes = b"summaries/v1") -> None:
+        """`purpose`: what is sealed; keys for one purpose open nothing of another."""
+        self._secret, self._purpose = secret.encode(), purpose
         self._anonymous = b"" if secret else os.urandom(32)
 
     def tenant(self, credential: bytes) -> Tenant:
         """The tenant of a credential; an empty one is the anonymous tenant. Takes some 20 µs."""
         owner = b"known:" + credential if credential else b"anonymous:" + self._anonymous
         salt = b"trimtab\x00" + self._secret
-        return Tenant(HKDF(algorithm=SHA256(), length=64, salt=salt, info=b"summaries/v1").derive(owner))
+        return Tenant(HKDF(algorithm=SHA256(), length=64, salt=salt, info=self._purpose).derive(owner))

@@ -1,0 +1,1 @@
+"""Conversations that live in the proxy: stored histories, loaded for a request and appended before its last byte."""

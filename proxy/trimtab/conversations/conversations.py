@@ -1,0 +1,136 @@
+"""From a request to its turn: which stored history it continues, under the tenant's own key.
+
+An id of another tenant is an id that is not stored. What the client names must be there; a chat may name what is to be
+made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from secrets import token_hex
+
+from trimtab.conversations import chat, responses
+from trimtab.conversations.archive import Archive
+from trimtab.conversations.entries import DialectName, Header, Held
+from trimtab.conversations.histories import Histories, History
+from trimtab.conversations.settings import ConversationsSettings
+from trimtab.conversations.turns import Lock, Turn, new_chain
+from trimtab.errors import BodyTooLarge, InvalidRequest, NotStored
+from trimtab.store.keys import log_key
+from trimtab.store.sealed import Keyring, Tenant
+
+_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
+_SHOWN = 80  # characters of an unknown id in an error
+
+
+def log_name(conversation: str) -> str:
+    """The name of the log of a conversation."""
+    return "c:" + conversation
+
+
+class Conversations:
+    """All stored conversations. One for the process."""
+
+    def __init__(self, settings: ConversationsSettings, archive: Archive, histories: Histories) -> None:
+        self._settings, self._archive, self.histories = settings, archive, histories
+        self._keyring = Keyring(settings.secret, b"conversations/v1")
+
+    def tenant(self, identity: bytes) -> Tenant:
+        """The tenant that is recognized by this identity."""
+        return self._keyring.tenant(identity)
+
+    async def response(self, request: responses.Asked, identity: bytes, *, reads: bool = False) -> Turn:
+        """The turn of a Responses request. `reads`: nothing is to be stored. Raises NotStored, Conflict,
+        InvalidRequest, and StoreUnavailable where it names a history."""
+        tenant, writes = self.tenant(identity), request.stores and not reads
+        if request.conversation:
+            turn = await self._turn(tenant, request.conversation, "responses", writes=writes)
+        elif request.previous:
+            turn = await self._after_response(tenant, request.previous)
+        else:
+            turn = Turn(self.histories, tenant, self._new(new_chain(), "responses"), 0)
+        turn.writes, turn.relied_on = writes, bool(request.previous or request.explicit)
+
+        def prepare() -> bytes:
+            turn.new = [Held(responses.id_of(raw), raw) for raw in request.items]
+            self.check_bounds(turn.before, turn.new)
+            return responses.stateless(request, turn.before)
+
+        turn.prepare = prepare
+        return turn
+
+    async def chat(self, request: chat.Asked, identity: bytes, name: str, *, reads: bool = False) -> Turn:
+        """The turn of a chat completion in the conversation `name` ("new" or nothing: one that is made). `reads`:
+        nothing is to be stored, and the conversation must be there. Raises as `response`."""
+        known = name not in ("", "new")
+        if known and not _ID.fullmatch(name):
+            raise InvalidRequest(
+                "Invalid id in x-trimtab-conversation. Use 1 to 128 letters, digits and the characters _ . : -",
+                param="x-trimtab-conversation",
+            )
+        name = name if known else f"conv_{token_hex(16)}"
+        turn = await self._turn(self.tenant(identity), name, "chat", writes=not reads, made=not reads)
+        turn.writes = not reads
+
+        def prepare() -> bytes:
+            sent, turn.new = chat.joined(turn.before, request.messages)
+            self.check_bounds(turn.before, turn.new)
+            return chat.stateless(request, sent)
+
+        turn.prepare = prepare
+        return turn
+
+    async def _turn(self, tenant: Tenant, name: str, dialect: DialectName, *, writes: bool, made: bool = False) -> Turn:
+        """A turn of a named conversation, locked before it is read if it `writes`; `made`: where there is none, it is
+        made."""
+        lock = Lock(self._archive, log_key(tenant.id, log_name(name))) if writes else None
+        if lock is not None:
+            await lock.take()
+        try:
+            history = await self.named(tenant, name) if not made else await self._known(tenant, name)
+            history = history or self._new(log_name(name), dialect)
+            if history.header.dialect != dialect and history.items:
+                raise InvalidRequest(f"This conversation holds items of another API ({history.header.dialect}).")
+        except BaseException:
+            if lock is not None:
+                await lock.release()
+            raise
+        turn = Turn(self.histories, tenant, history, history.version)
+        turn.id, turn.lock = name, lock
+        return turn
+
+    async def _after_response(self, tenant: Tenant, previous: str) -> Turn:
+        record = await self.histories.find(tenant, previous)
+        history = await self.histories.load(tenant, record.name) if record is not None else None
+        if record is None or history is None or history.version < record.version:
+            error = NotStored(
+                f"Previous response with id '{previous[:_SHOWN]}' not found.", param="previous_response_id"
+            )
+            error.code = "previous_response_not_found"
+            raise error
+        return Turn(self.histories, tenant, history, record.version)
+
+    async def named(self, tenant: Tenant, name: str) -> History:
+        """The history of a conversation. Raises NotStored where there is none, and StoreUnavailable."""
+        history = await self._known(tenant, name)
+        if history is None:
+            raise NotStored(f"Conversation with id '{name[:_SHOWN]}' not found.", param="conversation")
+        return history
+
+    async def _known(self, tenant: Tenant, name: str) -> History | None:
+        return await self.histories.load(tenant, log_name(name))
+
+    def _new(self, name: str, dialect: DialectName) -> History:
+        return History(name, Header(dialect, int(self.histories.clock())))
+
+    def check_bounds(self, before: Sequence[Held], new: Sequence[Held]) -> None:
+        """Raises BodyTooLarge where these are more messages or bytes than one conversation may have."""
+        settings, count = self._settings, len(before) + len(new)
+        size = sum([len(item.raw) for item in before]) + sum([len(item.raw) for item in new])
+        if count > settings.max_messages or size > settings.max_mb << 20:
+            raise BodyTooLarge(
+                f"This conversation would have {count} messages and {size >> 20} MB. One may have "
+                f"{settings.max_messages} and {settings.max_mb} MB: start a new one, or raise max_messages and max_mb "
+                "in [conversations]."
+            )
