@@ -177,6 +177,15 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         Panel("Failed or late calls a second", "Calls of Redis that failed or took longer than its time limit.",
               ((rate(names.REDIS_ERRORS, SCOPE), "errors"),), "reqps", width=16),
     )),
+    ("Are stored conversations loaded and kept?", (
+        Panel("Loads, appends and conflicts", "Histories loaded for requests and turns appended to them. conflict: a"
+              " second request of a conversation at once, or a change meanwhile; its client gets a 409.",
+              ((rate(names.CONVERSATIONS, SCOPE, "done"), "{{done}}"),), "reqps"),
+        Panel("Bytes", "Text that was loaded and appended, before it is sealed.",
+              ((rate(names.CONVERSATION_BYTES, SCOPE, "done"), "{{done}}"),), "Bps"),
+        Panel("Time to load and to append", "With the store's answer. Requests wait for both.",
+              ((quantile(0.95, names.CONVERSATION_SECONDS, SCOPE, "done"), "{{done}} p95"),), "s"),
+    )),
     ("Overflow and refusals: decisions for people, not outages", (
         Panel("Refused: cannot be made to fit", "System prompt, tools and the current question alone exceed the budget."
               " The client gets an error that says what to do.",

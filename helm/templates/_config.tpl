@@ -53,6 +53,11 @@ ${TRIMTAB_REDIS_URL}
 {{- fail "config.server.client_keys holds only zeros, which is the hash of no key: printf %s KEY | sha256sum" -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.config.conversations -}}
+{{- if not .store -}}
+{{- fail "config.conversations has no store: set store to redis, or to a file on a volume (sqlite:////data/conversations.db); the file's default place is lost with the pod" -}}
+{{- end -}}
+{{- end -}}
 {{- if not .Values.config.upstreams -}}
 {{- fail "config.upstreams is empty: name at least one place to send requests to" -}}
 {{- end -}}

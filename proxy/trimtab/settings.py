@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from trimtab.context.policy import ShapingSettings
+from trimtab.conversations.settings import ConversationsSettings
 from trimtab.errors import ConfigError
 from trimtab.exchange.policies import PROFILES, ProfileSettings
 from trimtab.limits import LimitsSettings, ModelSettings
@@ -62,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     profiles: dict[str, ProfileSettings] = {}
     compaction: CompactionSettings | None = None
     redis: RedisSettings | None = None
+    conversations: ConversationsSettings | None = None
     telemetry: TelemetrySettings = TelemetrySettings()
     ui: UiSettings = UiSettings()
 
@@ -161,6 +163,8 @@ def _contradictions(settings: Settings) -> Iterator[Problem]:
             yield Problem(("upstreams", number, "name"), f"is {name!r}, as of an upstream before: give each its own")
     yield from _of_server(settings.server)
     yield from _of_keys(("ui", "keys"), settings.ui.keys)
+    if settings.conversations is not None and settings.conversations.store == "redis" and settings.redis is None:
+        yield Problem(("conversations", "store"), "is 'redis', which needs the table [redis]: add it, or name a file")
     for name, model in settings.models.items():
         for key in ("max_output_tokens", "max_input_tokens"):
             if model.context_size is not None and (getattr(model, key) or 0) > model.context_size:

@@ -27,6 +27,7 @@ EXAMPLES = {
     "models": {"context_size", "max_output_tokens", "max_input_tokens", "budget", "prices"},
     "limits": {"table"},
     "shaping": {"max_messages", "summarize_after_messages"},
+    "conversations": {"secret"},
     "compaction": {"prompts", "secret"},
     "redis": {"url", "ca_file"},
     "telemetry": {"otlp_endpoint"},

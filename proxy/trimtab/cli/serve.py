@@ -35,7 +35,12 @@ class _Port(click.IntRange):
     envvar="TRIMTAB_PORT",
     help="Port to listen on, 0 for any free one, or set TRIMTAB_PORT; default: the file's, else 8080.",
 )
-def serve(config: str | None, upstream: str | None, host: str | None, port: int | None) -> None:
+@click.option(
+    "--conversations",
+    is_flag=True,
+    help="Store conversations, as [conversations] in a file does, by default in ~/.local/share/trimtab.",
+)
+def serve(config: str | None, upstream: str | None, host: str | None, port: int | None, conversations: bool) -> None:
     """Run the proxy.
 
     \b
@@ -50,12 +55,15 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
     """
     import msgspec
 
+    from trimtab.conversations.settings import ConversationsSettings
     from trimtab.server.serve import serve as run
 
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
 
     def read() -> Settings:
         settings = settings_of(config, upstream)
+        if conversations and settings.conversations is None:
+            settings = msgspec.structs.replace(settings, conversations=ConversationsSettings())
         return msgspec.structs.replace(settings, server=msgspec.structs.replace(settings.server, **given))
 
     run(read(), config or "", read)

@@ -50,7 +50,7 @@ class Conversations:
             turn = await self._after_response(tenant, request.previous)
         else:
             turn = Turn(self.histories, tenant, self._new(new_chain(), "responses"), 0)
-        turn.writes, turn.relied_on = writes, bool(request.previous or request.explicit)
+        turn.writes, turn.relied_on = writes, request.relies
 
         def prepare() -> bytes:
             turn.new = [Held(responses.id_of(raw), raw) for raw in request.items]
@@ -84,21 +84,21 @@ class Conversations:
     async def _turn(self, tenant: Tenant, name: str, dialect: DialectName, *, writes: bool, made: bool = False) -> Turn:
         """A turn of a named conversation, locked before it is read if it `writes`; `made`: where there is none, it is
         made."""
-        lock = Lock(self._archive, log_key(tenant.id, log_name(name))) if writes else None
+        lock = self.lock(tenant, name) if writes else None
         if lock is not None:
             await lock.take()
+        turn: Turn | None = None
         try:
             history = await self.named(tenant, name) if not made else await self._known(tenant, name)
             history = history or self._new(log_name(name), dialect)
-            if history.header.dialect != dialect and history.items:
-                raise InvalidRequest(f"This conversation holds items of another API ({history.header.dialect}).")
-        except BaseException:
-            if lock is not None:
+            if history.header.dialect != dialect:
+                raise InvalidRequest(f"This conversation belongs to another API ({history.header.dialect}).")
+            turn = Turn(self.histories, tenant, history, history.version)
+            turn.id, turn.lock = name, lock
+            return turn
+        finally:
+            if turn is None and lock is not None:
                 await lock.release()
-            raise
-        turn = Turn(self.histories, tenant, history, history.version)
-        turn.id, turn.lock = name, lock
-        return turn
 
     async def _after_response(self, tenant: Tenant, previous: str) -> Turn:
         record = await self.histories.find(tenant, previous)
@@ -110,6 +110,10 @@ class Conversations:
             error.code = "previous_response_not_found"
             raise error
         return Turn(self.histories, tenant, history, record.version)
+
+    def lock(self, tenant: Tenant, name: str) -> Lock:
+        """The right to change a conversation, not yet taken."""
+        return Lock(self._archive, log_key(tenant.id, log_name(name)), self.histories.report)
 
     async def named(self, tenant: Tenant, name: str) -> History:
         """The history of a conversation. Raises NotStored where there is none, and StoreUnavailable."""

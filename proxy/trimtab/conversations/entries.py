@@ -26,11 +26,11 @@ _DATA_URL = re.compile(rb'(?<=[^\\]")data:[\w.+-]+/[\w.+-]+(?:;[\w.+=-]+)*,[^"\\
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One stored item. `pieces`: its JSON, with the digests (text) of what was cut out between the bytes around it.
+    """One stored item. `pieces`: its JSON; every second piece is the digest of what was cut out between its neighbours.
     `made`: by a model. `partial`: its answer broke off."""
 
     id: str
-    pieces: list[bytes | str]
+    pieces: list[bytes]
     made: bool = False
     partial: bool = False
 
@@ -98,29 +98,30 @@ def open_record(tenant: Tenant, key: str, value: bytes | None) -> Record | None:
     return None if text is None else _record(text)
 
 
-def cut(raw: bytes, bound: int) -> tuple[list[bytes | str], dict[str, bytes]]:
+def cut(raw: bytes, bound: int) -> tuple[list[bytes], dict[bytes, bytes]]:
     """The pieces of an item, and what was cut out of it by digest: data URLs of more than `bound` bytes."""
     if len(raw) <= bound or b'"data:' not in raw:
         return [raw], {}
-    pieces: list[bytes | str] = []
-    media: dict[str, bytes] = {}
+    pieces: list[bytes] = []
+    media: dict[bytes, bytes] = {}
     end = 0
     for found in _DATA_URL.finditer(raw):
         if len(found[0]) > bound:
-            digest = hashlib.sha256(found[0]).hexdigest()
+            digest = hashlib.sha256(found[0]).digest()
             media[digest] = found[0]
             pieces += [raw[end : found.start()], digest]
             end = found.end()
     return [*pieces, raw[end:]], media
 
 
-def digests_of(entries: Iterable[Entry]) -> list[str]:
+def digests_of(entries: Iterable[Entry]) -> list[bytes]:
     """What was cut out of the items of these entries, each digest once."""
-    pieces = (piece for entry in entries for item in entry.items for piece in item.pieces)
-    return list(dict.fromkeys(piece for piece in pieces if isinstance(piece, str)))
+    digests = (digest for entry in entries for item in entry.items for digest in item.pieces[1::2])
+    return list(dict.fromkeys(digests))
 
 
-def joined(item: Item, media: Mapping[str, bytes]) -> Held:
+def joined(item: Item, media: Mapping[bytes, bytes]) -> Held:
     """The item, whole again. Raises KeyError for a digest that is missing."""
-    raw = b"".join([piece if isinstance(piece, bytes) else media[piece] for piece in item.pieces])
-    return Held(item.id, raw, item.made, item.partial)
+    pieces = list(item.pieces)
+    pieces[1::2] = [media[digest] for digest in pieces[1::2]]
+    return Held(item.id, b"".join(pieces), item.made, item.partial)

@@ -55,7 +55,7 @@ class History(msgspec.Struct, frozen=True):
     items: list[Held] = []
     ends: list[int] = []
     before: int = 0
-    media: tuple[str, ...] = ()
+    media: tuple[bytes, ...] = ()
 
     def until(self, version: int) -> list[Held]:
         """The items up to a version, those of its parent included."""
@@ -78,7 +78,7 @@ class Histories:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._archive, self._ttl_s, self._bound = archive, settings.ttl_s, settings.media_kb << 10
-        self._report, self.clock = report, clock
+        self.report, self.clock = report, clock
         self._known: LRUCache[str, History] = LRUCache(settings.memory_mb << 20, getsizeof=_size)
 
     async def load(self, tenant: Tenant, name: str) -> History | None:
@@ -87,7 +87,7 @@ class Histories:
         began = time.perf_counter()
         found = await self._load(tenant, name)
         if found is not None:
-            self._report("load", sum([len(item.raw) for item in found.items]), time.perf_counter() - began)
+            self.report("load", sum([len(item.raw) for item in found.items]), time.perf_counter() - began)
         return found
 
     async def _load(self, tenant: Tenant, name: str) -> History | None:
@@ -137,7 +137,7 @@ class Histories:
         version, media = known.version + len(entries), (*known.media, *digests)
         return msgspec.structs.replace(known, version=version, items=items, ends=ends, media=media)
 
-    async def _media(self, tenant: Tenant, name: str, digests: Sequence[str]) -> dict[str, bytes]:
+    async def _media(self, tenant: Tenant, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         keys = [media_key(tenant.id, name, digest) for digest in digests]
         sealed = await self._archive.get_many(keys, self._ttl_s)
         opened = {d: tenant.open(key, value) for d, key, value in zip(digests, keys, sealed, strict=True)}
@@ -162,13 +162,13 @@ class Histories:
         values_of = [seal_entry(tenant, key, history.version + i, entry) for i, entry in enumerate(entries)]
         size, seconds = sum([len(item.raw) for item in items]), time.perf_counter
         if not await self._archive.append(key, values_of, history.version, self._ttl_s):
-            self._report("conflict", size, seconds() - began)
+            self.report("conflict", size, seconds() - began)
             return None
-        self._report("append", size, seconds() - began)
+        self.report("append", size, seconds() - began)
         return self._after(key, history, items, values_of, tuple(new))
 
     def _after(
-        self, key: str, history: History, items: Sequence[Held], values: Sequence[bytes], media: tuple[str, ...]
+        self, key: str, history: History, items: Sequence[Held], values: Sequence[bytes], media: tuple[bytes, ...]
     ) -> History:
         """The log after an append, which is remembered too."""
         everything = [*history.items, *items]
@@ -225,13 +225,13 @@ class Histories:
         """Forget where a response stands. False where that is not known."""
         return bool(await self._archive.remove([response_key(tenant.id, response_id)]))
 
-    def entry_of(self, items: Sequence[Held], header: Header | None = None) -> Entry:
-        """The entry that holds these items."""
-        return Entry(self._cut(items)[0], header)
+    def entry_of(self, items: Sequence[Held]) -> Entry:
+        """The entry that holds these items, which are stored already."""
+        return Entry(self._cut(items)[0])
 
-    def _cut(self, items: Sequence[Held]) -> tuple[list[Item], dict[str, bytes]]:
+    def _cut(self, items: Sequence[Held]) -> tuple[list[Item], dict[bytes, bytes]]:
         stored: list[Item] = []
-        media: dict[str, bytes] = {}
+        media: dict[bytes, bytes] = {}
         for item in items:
             pieces, found = cut(item.raw, self._bound)
             stored.append(Item(item.id, pieces, item.made, item.partial))

@@ -32,12 +32,7 @@ class Asked(msgspec.Struct, frozen=True):
     previous: str = ""
     conversation: str = ""
     stores: bool = True
-    explicit: bool = False  # the client set `store` to true, or named a conversation
-
-    @property
-    def continues(self) -> bool:
-        """True when it names a stored history."""
-        return bool(self.previous or self.conversation)
+    relies: bool = False  # the client set `store` to true, or names a stored history
 
 
 def asked(body: bytes) -> Asked | None:
@@ -58,8 +53,8 @@ def asked(body: bytes) -> Asked | None:
     items = _items(fields.get("input", b"[]"))
     if items is None:
         return None
-    explicit = bool(store or conversation)
-    return Asked(fields, items, cast(str, previous or ""), conversation, store is not False or explicit, explicit)
+    relies, stores = bool(store or previous or conversation), store is not False or bool(conversation)
+    return Asked(fields, items, cast(str, previous or ""), conversation, stores, relies)
 
 
 def _conversation(raw: Raw | bytes) -> str:

@@ -17,7 +17,7 @@ from trimtab.conversations.answer import Answer, Collector
 from trimtab.conversations.archive import Archive
 from trimtab.conversations.chat import ChatCollector
 from trimtab.conversations.entries import DialectName, Header, Held, Record
-from trimtab.conversations.histories import Histories, History
+from trimtab.conversations.histories import Histories, History, Report
 from trimtab.conversations.responses import ResponsesCollector, id_of
 from trimtab.errors import Conflict, StoreUnavailable
 from trimtab.store.keys import lock_key
@@ -40,13 +40,15 @@ def new_chain() -> str:
 class Lock:
     """The right to add to the log under `key`, renewed until it is released."""
 
-    def __init__(self, archive: Archive, key: str) -> None:
+    def __init__(self, archive: Archive, key: str, report: Report) -> None:
+        self._report = report
         self._archive, self._key, self._token = archive, lock_key(key), token_hex(16)
         self._renewing: asyncio.Task[None] | None = None
 
     async def take(self) -> None:
         """Raises Conflict while another request has it, and StoreUnavailable."""
         if not await self._archive.lock(self._key, self._token, LOCK_S):
+            self._report("conflict", 0, 0.0)
             raise Conflict(
                 "Another request of this conversation is under way. Send this one again when that one has ended."
             )
@@ -58,6 +60,12 @@ class Lock:
             self._renewing.cancel()
             with suppress(StoreUnavailable):  # then it ends by itself
                 await self._archive.unlock(self._key, self._token)
+
+    async def __aenter__(self) -> None:
+        await self.take()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release()
 
     async def _renew(self) -> None:
         while True:

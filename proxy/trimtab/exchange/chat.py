@@ -22,6 +22,7 @@ from trimtab.exchange.refusals import interrupted, refusal, still_too_long
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
 from trimtab.exchange.second_try import lighter, smaller, unbound
+from trimtab.exchange.stored import shown
 from trimtab.exchange.summary_call import Compaction, settled
 from trimtab.exchange.verdict import Verdict
 from trimtab.limits import Caller
@@ -59,6 +60,13 @@ class ChatExchange:
         with self._notes.waiting():
             raw = await body.read()
         try:
+            await self._run(await self._planning.whole_history(raw, body))
+        finally:
+            if self._planning.turn is not None:
+                await self._planning.turn.release()
+
+    async def _run(self, raw: bytes) -> None:
+        try:
             await self._planning.decode(raw)
         except Unreadable as why:
             self._upstream = upstream_of(self._calls, self._incoming, raw)
@@ -90,7 +98,8 @@ class ChatExchange:
         """Send the request as it came: nothing of it is shaped."""
         self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
-        options = RelayOptions(report, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged)
+        turn = self._planning.turn
+        options = RelayOptions(report, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged, turn=turn)
         await relay(verdict, self._down, self._notes, options)
 
     async def _forward(self) -> None:
@@ -225,14 +234,17 @@ class ChatExchange:
         return verdict.stream and not verdict.encoding
 
     def _options(self) -> RelayOptions:
-        report = Report(self._shaping, self._notes.edits, self._gathered)
-        ours = is_ours(self._shaping.request.context_management)
+        shaping, turn = self._shaping, self._planning.turn
+        part = None if turn is None else shown(turn, shaping, summary=bool(self._gathered.text))
+        report = Report(shaping, self._notes.edits, self._gathered, conversation=part)
+        explained = self._explain or (part is not None and not shaping.request.stream)
         return RelayOptions(
             report,
-            adds=report.fields(managed=ours, explain=self._explain),
+            adds=report.fields(managed=is_ours(shaping.request.context_management), explain=explained),
             include_usage=self._include_usage,
             withhold_overflow=True,
             keepalive_s=self._calls.keepalive_s,
+            turn=turn,
         )
 
     def _learn(self, relayed: Relayed) -> None:

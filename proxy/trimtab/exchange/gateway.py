@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from trimtab.conversations.endpoints import Endpoints
 from trimtab.dialects.paths import managed, spoken
 from trimtab.errors import (
     ConversationTooLong,
     InvalidRequest,
+    NotStored,
     Overloaded,
     RejectedLate,
     RequestError,
@@ -28,8 +32,10 @@ from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, In
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import pass_through
 from trimtab.exchange.planning import Planning, Services
-from trimtab.telemetry import NO_TRACING, Outcome
+from trimtab.telemetry import NO_TRACING, Outcome, PathKind
 from trimtab.wire import problem
+
+T = TypeVar("T")
 
 _NO_UPGRADE = "WebSockets are not served here. Send the request over HTTPS."
 _STOPPING = "This proxy is shutting down."
@@ -79,12 +85,33 @@ class Gateway:
     async def plan(self, incoming: Incoming, body: Body) -> ContextPlan:
         """`POST /v1/context/plan`: what would be done with a chat completion. Raises the TrimtabError that the client
         gets, and CancelledError when it has gone."""
-        notes = Notes(incoming.request_id, "plan")
+
+        async def planned(notes: Notes) -> ContextPlan:
+            return await Planning(self._services, incoming, notes).explained(body)
+
+        return await self._of_our_own("plan", incoming, planned)
+
+    async def stored(self, incoming: Incoming, work: Callable[[Endpoints], Awaitable[T]]) -> T:
+        """An endpoint of stored conversations, for the client's tenant. Raises as `plan`."""
+
+        async def done(notes: Notes) -> T:
+            conversations = self._services.conversations
+            if conversations is None:
+                raise NotStored("No conversation is stored here: [conversations] is not configured.")
+            found = await work(Endpoints(conversations, tenant(incoming)))
+            notes.outcome, notes.status = "stored", 200
+            return found
+
+        return await self._of_our_own("conversations", incoming, done)
+
+    async def _of_our_own(self, path: PathKind, incoming: Incoming, work: Callable[[Notes], Awaitable[T]]) -> T:
+        """Answer a request without an upstream."""
+        notes = Notes(incoming.request_id, path)
         self._trace(incoming, notes)
         self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
-            return await Planning(self._services, incoming, notes).explained(body)
+            return await work(notes)
         except asyncio.CancelledError as cancelled:
             notes.outcome = "abandoned"
             if STOPPING not in cancelled.args:

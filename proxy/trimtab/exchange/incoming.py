@@ -104,6 +104,10 @@ class Body(Protocol):
         """As it comes, bytes untouched."""
         ...
 
+    def hold(self, size: int) -> None:
+        """Count `size` bytes more as held, of a body that was made of this one. Raises BodyTooLarge, Overloaded."""
+        ...
+
 
 class Downstream(Protocol):
     """Where the answer goes. `start` once, then `write` any number of times, then `end`."""

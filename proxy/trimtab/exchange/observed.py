@@ -4,6 +4,7 @@ changes nothing, and it never raises.
 
 from __future__ import annotations
 
+from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.beginning import parts
 from trimtab.exchange.notes import Failure
@@ -21,11 +22,15 @@ _ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')
 
 
 class Observed:
-    """What one answer has shown so far."""
+    """What one answer has shown so far. `turn`: of a stored conversation, which the answer is a part of; `turn_ends`:
+    all that is stored of it has come."""
 
-    def __init__(self, verdict: Verdict, dialect: Dialect) -> None:
+    def __init__(self, verdict: Verdict, dialect: Dialect, turn: Turn | None = None) -> None:
         self._verdict, self._dialect = verdict, dialect
         status = verdict.answer.status
+        self.turn, self.turn_ends = turn if status < 400 else None, False
+        if self.turn is not None:
+            self.turn.begin()
         self.failure: Failure | None = None
         if status >= 400:
             self.failure = "upstream_error" if status >= 500 else "upstream_rejected"
@@ -39,6 +44,11 @@ class Observed:
     def whole(self, raw: bytes) -> None:
         """Read an answer that came in one piece and is no error."""
         self._read_usage(readable(raw, self._verdict.encoding))
+
+    def whole_turn(self, raw: bytes) -> None:
+        """Read what an answer in one piece adds to a stored conversation."""
+        if self.turn is not None:
+            self.turn.read(readable(raw, self._verdict.encoding))
 
     def error(self, raw: bytes) -> None:
         """Read the code of an error, from its beginning."""
@@ -61,6 +71,8 @@ class Observed:
 
     def event(self, data: bytes) -> Overflow | None:
         """Read one event; returns the overflow that it reports."""
+        if self.turn is not None:
+            self.turn_ends = self.turn.feed(data) or self.turn_ends
         self._read_usage(data)
         if self._errors >= _MOST_ERRORS or not any(word in data for word in _ERRORS):
             return None

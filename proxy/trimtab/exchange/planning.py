@@ -11,6 +11,8 @@ from typing import Literal
 import msgspec
 
 from trimtab.context.read.history import Reading
+from trimtab.conversations.conversations import Conversations
+from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import recognized
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
@@ -22,6 +24,7 @@ from trimtab.exchange.incoming import Body, Bounds, Incoming
 from trimtab.exchange.notes import Keeper, Notes
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
 from trimtab.exchange.outgoing import without_marks
+from trimtab.exchange.stored import stateless, turn_of
 from trimtab.exchange.summary_call import Compaction
 from trimtab.limits import Caller
 from trimtab.telemetry import Telemetry
@@ -31,7 +34,7 @@ from trimtab.wire.request import Unreadable
 
 class Services(msgspec.Struct, frozen=True):
     """What all exchanges of a process share. No `compaction`: dropped messages are not summarized. No `keeper`: nothing
-    is kept of exchanges that have ended."""
+    is kept of exchanges that have ended. No `conversations`: none is stored."""
 
     calls: Calls
     decider: Decider
@@ -39,16 +42,18 @@ class Services(msgspec.Struct, frozen=True):
     compaction: Compaction | None = None
     bounds: Bounds = Bounds()
     keeper: Keeper | None = None
+    conversations: Conversations | None = None
 
 
 class Planning:
     """One request as read and planned. `reading`, `upstream` and `caller` are there once it is decoded, `shaping` once
-    it is decided."""
+    it is decided; `turn` where it is a part of a stored conversation."""
 
     reading: Reading
     upstream: UpstreamSettings
     caller: Caller
     shaping: Shaping
+    turn: Turn | None = None
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self.dialect = notes.speaks
@@ -56,6 +61,18 @@ class Planning:
         self._calls, self._decider, self._bounds = services.calls, services.decider, services.bounds
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
+        self._conversations = services.conversations
+
+    async def whole_history(self, raw: bytes, body: Body, *, reads: bool = False) -> bytes:
+        """The request with the stored history that it continues; as it came where there is none. `reads`: nothing is to
+        be stored. Raises NotStored, Conflict, StoreUnavailable, BodyTooLarge."""
+        with self._notes.waiting():
+            self.turn = await turn_of(self._conversations, self._incoming, self.dialect.name, raw, reads=reads)
+        if self.turn is None:
+            return raw
+        whole = await stateless(self.turn)
+        body.hold(max(0, len(whole) - len(raw)))
+        return whole
 
     async def decode(self, raw: bytes) -> None:
         """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, BodyTooLarge,
@@ -126,6 +143,7 @@ class Planning:
         """What would be done with the request; no model is called. Raises TrimtabError."""
         raw = await body.read()
         self.dialect = await planned_beside(len(raw) > LIGHT_KNOWN, self._recognized, raw)
+        raw = await self.whole_history(raw, body, reads=True)
         try:
             await self.decode(raw)
         except Unreadable as error:

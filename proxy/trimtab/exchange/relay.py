@@ -8,12 +8,14 @@ be tried where the client has nothing yet, or the stream ends in our one clear e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from trimtab.conversations.turns import Turn
 from trimtab.dialects.chat import CHAT
-from trimtab.errors import UpstreamError
+from trimtab.errors import Conflict, StoreUnavailable, UpstreamError
 from trimtab.exchange.beginning import unpacking
 from trimtab.exchange.include_usage import is_for_us
 from trimtab.exchange.incoming import Downstream, with_request_id
@@ -35,7 +37,8 @@ class RelayOptions(msgspec.Struct, frozen=True):
     `report`: stands in the headers, and in a shaped stream in a comment. `adds`: fields that the client asked for,
     in the answer's body. `include_usage`: the stream reports its usage for us alone, so that event is taken out.
     `withhold_overflow`: an overflow within a stream is taken out and returned. `keepalive_s`: seconds of silence after
-    which the client of a stream gets a comment, 0 for none. `unmanaged`: the reason why the request was not shaped."""
+    which the client of a stream gets a comment, 0 for none. `unmanaged`: the reason why the request was not shaped.
+    `turn`: of a stored conversation; it is stored before the last byte goes out, and where the answer breaks off."""
 
     report: Report | None = None
     adds: Mapping[str, Any] = {}
@@ -43,11 +46,19 @@ class RelayOptions(msgspec.Struct, frozen=True):
     withhold_overflow: bool = False
     keepalive_s: float = 0.0
     unmanaged: str = ""
+    turn: Turn | None = None
+
+    @property
+    def commented(self) -> Report | None:
+        """The report that stands in a comment of a stream, where there is something to report."""
+        report = self.report
+        return report if report and (report.edits or report.conversation or "trimtab" in self.adds) else None
 
 
 async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> Relayed:
     """Relay an answer to its end, note how far it got (also where the client left in the middle), and let go of the
-    upstream's connection. Raises UpstreamError when the upstream breaks off before the client got anything."""
+    upstream's connection. Raises UpstreamError when the upstream breaks off before the client got anything, and
+    StoreUnavailable or Conflict where a turn cannot be stored."""
     relaying = _Relay(verdict, downstream, notes, options)
     try:
         await relaying.run()
@@ -55,6 +66,7 @@ async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options:
         relayed = relaying.relayed()
         notes.relayed(relayed)
         await verdict.answer.aclose()
+        await relaying.keep_beginning()
     return relayed
 
 
@@ -64,7 +76,7 @@ class _Relay:
     def __init__(self, verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> None:
         self._verdict, self._down, self._request_id, self._options = verdict, downstream, notes.request_id, options
         self._dialect = notes.speaks
-        self._notes, self._observed = notes, Observed(verdict, notes.speaks)
+        self._notes, self._observed = notes, Observed(verdict, notes.speaks, options.turn)
         self._begun = self._broken_off = False
         self._withheld: Overflow | None = None
         self._adds = options.adds
@@ -105,6 +117,9 @@ class _Relay:
     async def _whole(self, raw: bytes) -> None:
         verdict, body = self._verdict, raw
         good = verdict.answer.status < 400
+        if self._observed.turn is not None:
+            await read_beside(is_heavy(raw, verdict.encoding), self._observed.whole_turn, raw)
+            await self._observed.turn.keep()
         if good and self._adds and not verdict.encoding:
             body = with_fields(raw, self._adds)
         await self._start(content_length=len(body))
@@ -114,6 +129,18 @@ class _Relay:
             await read_beside(is_heavy(raw, verdict.encoding), self._observed.whole, raw)
         else:
             self._observed.error(raw)
+
+    async def keep_beginning(self) -> None:
+        """Store as much of a turn as the client got of its answer, where it has not been stored. Never raises: the
+        client has an error already, or has left."""
+        if self._observed.turn is not None and self._withheld is None:
+            with suppress(StoreUnavailable, Conflict):
+                await self._observed.turn.keep()
+
+    async def _keep_at_its_end(self, *, ended: bool = False) -> None:
+        """Store the turn before the event goes out after which nothing is added to it. Raises as `Turn.keep`."""
+        if self._observed.turn is not None and (ended or self._observed.turn_ends):
+            await self._observed.turn.keep()
 
     async def _after_blanks(self) -> None:
         """Blank bytes as they come, which keep the client waiting; then the answer in one piece. It may still be an
@@ -161,13 +188,15 @@ class _Relay:
             self._adds = {}  # a client of typed events does not expect a chunk among them
         edited = (self._adds or options.include_usage) and plain
         try:
-            if options.report is not None and (options.report.edits or "trimtab" in options.adds) and plain:
-                await pulse.comment(options.report.comment())
+            if options.commented is not None and plain:
+                await pulse.comment(options.commented.comment())
             await (self._edited(pulse) if edited else self._untouched(pulse))
-        except UpstreamError as error:
+            await self._keep_at_its_end(ended=self._withheld is None)
+        except (UpstreamError, StoreUnavailable, Conflict) as error:
             self._observed.broke_off(error.code or "")
-            self._broken_off = True
+            self._broken_off = isinstance(error, UpstreamError)
             await pulse.stop()
+            await self.keep_beginning()
             if not encoded:
                 await self._down.end((b"" if pulse.between else b"\n\n") + self._dialect.event(error))
             return
@@ -183,11 +212,12 @@ class _Relay:
         if self._verdict.encoding:
             return await self._compressed(pulse)
         async for chunk in self._verdict.answer.chunks():
-            if not tap.idle or not is_uneventful(chunk):
+            if not tap.idle or self._observed.turn is not None or not is_uneventful(chunk):
                 began = tap.idle
                 found = await read_beside(len(chunk) > LIGHT_PIECE, self._observed.chunk, tap, chunk)
                 if found and self._options.withhold_overflow and began:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
+            await self._keep_at_its_end()
             if chunk:
                 await write(chunk)
             if self._withheld is not None:
@@ -196,11 +226,15 @@ class _Relay:
             self._observed.event(data)
 
     async def _compressed(self, pulse: Pulse) -> None:
-        """Every byte as it came, before it is read: nothing is taken out of a compressed stream."""
-        tap, unpacked = sse.Tap(), unpacking(self._verdict.encoding)
+        """Every byte as it came: nothing is taken out of a compressed stream. Only what is stored is read before."""
+        tap, unpacked, first = sse.Tap(), unpacking(self._verdict.encoding), self._observed.turn is not None
         async for chunk in self._verdict.answer.chunks():
-            await pulse.write(chunk)
+            if not first:
+                await pulse.write(chunk)
             await read_beside(True, self._observed.chunk, tap, chunk, unpacked)
+            await self._keep_at_its_end()
+            if first:
+                await pulse.write(chunk)
         for data in tap.flush():
             self._observed.event(data)
 
@@ -219,6 +253,7 @@ class _Relay:
         editor = sse.Editor()
         async for chunk in self._verdict.answer.chunks():
             if out := await read_beside(len(chunk) > LIGHT_PIECE, self._edit, editor, chunk):
+                await self._keep_at_its_end()
                 await pulse.write(out)
             if self._withheld is not None:
                 return

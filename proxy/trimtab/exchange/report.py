@@ -27,6 +27,9 @@ _SHOWN_AS: dict[str, Shown] = {
     "inputs_cleared": "cleared",
     "lightened": "squeezed",
 }
+CONVERSATION = b"x-trimtab-conversation"
+"""The header that names the stored conversation of a chat completion, in a request and in its answer."""
+
 _NO_EDITS = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
 
 
@@ -58,14 +61,44 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
     return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)
 
 
+class Part(msgspec.Struct, frozen=True):
+    """What an answer reports of the stored conversation that it is a part of. `messages`: of the whole history;
+    `sent`: of what the model got. `gap`: before which of the messages something was left out, `item`: the id of that
+    message where it is stored, `stands`: what stands there (summary, extract, note), empty for nothing."""
+
+    id: str
+    messages: int
+    sent: int
+    gap: int | None = None
+    item: str = ""
+    stands: str = ""
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of the answer."""
+        counts = f"history={self.messages}, sent={self.sent}"
+        counts += "" if self.gap is None else f", gap={self.gap}"
+        named = [(CONVERSATION, self.id.encode())] if self.id else []
+        return [*named, (b"x-trimtab-messages", counts.encode())]
+
+    def fields(self) -> dict[str, Any]:
+        """The object `conversation` in the body's `trimtab`, and in the comment of a stream."""
+        fields: dict[str, Any] = {"id": self.id} if self.id else {}
+        fields |= {"messages": self.messages, "sent": self.sent}
+        if self.gap is not None:
+            place = {"before": self.gap, "stands": self.stands or None}
+            fields["gap"] = place | ({"item": self.item} if self.item else {})
+        return fields
+
+
 class Report(msgspec.Struct, frozen=True):
     """What was done with one request. Token counts are estimates, as the upstream is expected to count them. `sent`:
-    something was sent to the upstream."""
+    something was sent to the upstream. `conversation`: the stored one that it is a part of."""
 
     shaping: Shaping
     edits: tuple[Edited, ...]
     gathered: Gathered = NO_SUMMARY
     sent: bool = True
+    conversation: Part | None = None
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The `x-trimtab-*` response headers."""
@@ -82,7 +115,7 @@ class Report(msgspec.Struct, frozen=True):
             out.append((b"x-trimtab-compaction-tokens", cost.encode()))
         if gathered.messages:
             out.append((b"x-trimtab-summary-messages", b"%d" % gathered.messages))
-        return out
+        return out + (self.conversation.headers() if self.conversation else [])
 
     def _sizes(self) -> dict[str, int]:
         plan, counted = self.shaping.plan, self.shaping.counted
@@ -103,6 +136,8 @@ class Report(msgspec.Struct, frozen=True):
             shown["summary"] = self.gathered.result
         if self.gathered.messages:
             shown["summary_messages"] = self.gathered.messages
+        if self.conversation is not None:
+            shown["conversation"] = self.conversation.fields()
         return shown | self._spent()
 
     def _spent(self) -> dict[str, Any]:

@@ -5,10 +5,6 @@ Without `[conversations]` there are no turns, and every request is what it was w
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from trimtab.conversations import chat, responses
 from trimtab.conversations.conversations import Conversations
 from trimtab.conversations.turns import Turn
@@ -17,8 +13,8 @@ from trimtab.exchange.access import tenant
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
+from trimtab.exchange.report import CONVERSATION, Part
 
-CONVERSATION = b"x-trimtab-conversation"
 MODE = b"x-trimtab-conversation-mode"
 _REMOVED = ("dropped", "summarized")
 
@@ -33,12 +29,12 @@ async def turn_of(
         return None
     if dialect == "responses":
         response = await planned_beside(heavy, responses.asked, body)
-        return response and await conversations.response(response, tenant(incoming), reads=reads)
+        return None if response is None else await conversations.response(response, tenant(incoming), reads=reads)
     if dialect != "chat" or CONVERSATION not in incoming.fields:
         return None
     request = await planned_beside(heavy, chat.asked, body)
     name = incoming.header(CONVERSATION).strip()
-    return request and await conversations.chat(request, tenant(incoming), name, reads=reads)
+    return None if request is None else await conversations.chat(request, tenant(incoming), name, reads=reads)
 
 
 async def stateless(turn: Turn) -> bytes:
@@ -47,43 +43,14 @@ async def stateless(turn: Turn) -> bytes:
     return await planned_beside(heavy, turn.prepare)
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """What an answer reports of its conversation. `messages`: of the whole history; `sent`: of what the model got.
-    `gap`: before which of the messages something was left out, `item`: the id of that message where it is stored,
-    `kind`: what stands there (summary, extract, note), empty for nothing."""
-
-    id: str
-    messages: int
-    sent: int
-    gap: int | None = None
-    item: str = ""
-    kind: str = ""
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers of the answer."""
-        counts = f"history={self.messages}, sent={self.sent}"
-        counts += "" if self.gap is None else f", gap={self.gap}"
-        named = [(CONVERSATION, self.id.encode())] if self.id else []
-        return [*named, (b"x-trimtab-messages", counts.encode())]
-
-    def fields(self) -> dict[str, Any]:
-        """The object `conversation` in the body's `trimtab`, and in the comment of a stream."""
-        shown: dict[str, Any] = {"id": self.id} if self.id else {}
-        shown |= {"messages": self.messages, "sent": self.sent}
-        if self.gap is not None:
-            place = {"before": self.gap, "stands": self.kind or "nothing"}
-            shown["gap"] = place | ({"item": self.item} if self.item else {})
-        return shown
-
-
-def shown(turn: Turn, shaping: Shaping, *, summary: bool) -> Shown:
-    """What is reported of a turn; `summary`: a summary stands in the gap."""
+def shown(turn: Turn, shaping: Shaping, *, summary: bool) -> Part:
+    """What an answer reports of its turn; `summary`: a summary stands in the gap."""
     plan, messages = shaping.plan, len(shaping.history.raws)
     sent = messages - sum([edit.stage in _REMOVED for edit in plan.edits])
     gap = plan.gap
     if gap is None:
-        return Shown(turn.id, messages, sent)
-    kind = "summary" if summary else "extract" if gap.extract else "note" if gap.note else ""
+        return Part(turn.id, messages, sent)
+    stands = "summary" if summary else "extract" if gap.extract else "note" if gap.note else ""
     at = gap.index - (messages - len(turn.new) - len(turn.before))
     item = turn.before[at].id if 0 <= at < len(turn.before) else ""
-    return Shown(turn.id, messages, sent + (bool(kind) and gap.into is None), gap.index, item, kind)
+    return Part(turn.id, messages, sent + (bool(stands) and gap.into is None), gap.index, item, stands)

@@ -5,6 +5,7 @@ document of these at `/schema/openapi.json`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from trimtab import __version__
 from trimtab.errors import RequestError, TrimtabError
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_id
+from trimtab.server.conversations import conversation_routes, serves
 from trimtab.server.cors import Cors
 from trimtab.server.front import Front
 from trimtab.server.parts import Parts
@@ -31,6 +33,7 @@ from trimtab.server.ui import create_ui
 from trimtab.wire import problem
 
 _MB = 1 << 20
+_PLACE = re.compile(r"\{[^}]*\}")  # of a path's parameter
 _DOCUMENT = "/schema/openapi.json"
 AnyRequest = Request[Any, Any, Any]
 
@@ -40,7 +43,8 @@ def create_app(parts: Parts) -> ASGIApp:
     pages = create_pages(parts)
     # A body above what may be in flight at all would be told to come again for ever.
     max_body = min(parts.settings.server.max_body_mb * _MB, parts.load.max_bytes)
-    front = Front(parts.gateway, parts.load, parts.watches, max_body, pages)
+    held = parts.settings.conversations is not None
+    front = Front(parts.gateway, parts.load, parts.watches, max_body, pages, serves if held else None)
     origins = parts.settings.server.allowed_origins
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -135,7 +139,9 @@ def create_pages(parts: Parts) -> Litestar:
     """The endpoints of our own, for operators and for clients that want to know what would be done. Metrics are among
     them unless they have a listener of their own."""
     metrics = [] if parts.settings.server.metrics_port else [_metrics(parts)]
+    held = conversation_routes(parts.gateway) if parts.settings.conversations is not None else []
     refused = ResponseSpec(ErrorEnvelope, generate_examples=False, description="Refused, with the reason.")
+    ui = create_ui(parts, parts.ring, refused) if parts.ring is not None else []
 
     @post(
         PLAN,
@@ -151,7 +157,7 @@ def create_pages(parts: Parts) -> Litestar:
         return Response(explained, headers=_ids(incoming))
 
     return Litestar(
-        [*_health(parts), *metrics, plan, *(create_ui(parts, parts.ring, refused) if parts.ring is not None else [])],
+        [*_health(parts), *metrics, plan, *ui, *held],
         on_shutdown=[parts.aclose],
         exception_handlers={HTTPException: _wrong_turn, TrimtabError: _refused},
         openapi_config=OpenAPIConfig(
@@ -185,7 +191,8 @@ def _wrong_turn(request: AnyRequest, error: HTTPException) -> Response[bytes]:
 def _methods(request: AnyRequest) -> str:
     """The methods of a path, as the header Allow has them (RFC 9110 §10.2.1)."""
     path = request.scope["path"].rstrip("/")
-    return ", ".join(sorted({method for known in request.app.routes if known.path == path for method in known.methods}))
+    known = [each for each in request.app.routes if re.fullmatch(_PLACE.sub("[^/]+", each.path), path)]
+    return ", ".join(sorted({method for each in known for method in each.methods}))
 
 
 def _refused(request: AnyRequest, error: TrimtabError) -> Response[bytes]:

@@ -56,7 +56,7 @@ class RequestBody:
         parts: list[bytes] = []
         while not self.complete:
             chunk = await self._next()
-            self._hold(len(chunk))
+            self.hold(len(chunk))
             parts.append(chunk)
         raw = parts[0] if len(parts) == 1 else b"".join(parts)
         return await self._decoded(raw) if self._encoding not in ("", "identity") else raw
@@ -119,7 +119,8 @@ class RequestBody:
         self._load.release(self.held)
         self.held = 0
 
-    def _hold(self, size: int) -> None:
+    def hold(self, size: int) -> None:
+        """See `Body.hold`."""
         if self.held + size > self._max:
             raise self._too_large()
         self._load.hold(size)
@@ -130,7 +131,7 @@ class RequestBody:
         body = await asyncio.to_thread(decode_body, raw, self._encoding, self._max)
         if body is None:
             raise UnknownEncoding("Unknown Content-Encoding of the request body. Use gzip, deflate, br, zstd or none.")
-        self._hold(max(0, len(body) - len(raw)))
+        self.hold(max(0, len(body) - len(raw)))
         return body
 
     def _too_large(self) -> BodyTooLarge:

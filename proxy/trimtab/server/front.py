@@ -8,6 +8,7 @@ admitted and watched like the others, and answered by `ours`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from litestar.types import ASGIApp
 
@@ -19,11 +20,20 @@ from trimtab.server.watch import Message, Receive, Send, Watches
 
 
 class Front:
-    """The ASGI application for everything under `/v1/`."""
+    """The ASGI application for everything under `/v1/`. `ours` answers the plan endpoint, and what `serves` is true
+    for by method and path."""
 
-    def __init__(self, gateway: Gateway, load: Load, watches: Watches, max_body_bytes: int, ours: ASGIApp) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        load: Load,
+        watches: Watches,
+        max_body_bytes: int,
+        ours: ASGIApp,
+        serves: Callable[[str, str], bool] | None = None,
+    ) -> None:
         self._gateway, self._load, self._watches = gateway, load, watches
-        self._max_body, self._ours = max_body_bytes, ours
+        self._max_body, self._ours, self._serves = max_body_bytes, ours, serves
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or turn it away."""
@@ -50,7 +60,8 @@ class Front:
         assert exchange is not None
         watch = self._watches.begin(exchange, body, receive)
         try:
-            if incoming.endpoint == PLAN:
+            endpoint, serves = incoming.endpoint, self._serves
+            if endpoint == PLAN or (serves is not None and serves(incoming.method, endpoint)):
                 await self._ours(_plain(scope, incoming, body), receive, response.send)  # type: ignore[arg-type]
             else:
                 await self._gateway.handle(incoming, body, response)

@@ -12,6 +12,10 @@ from urllib.parse import urlsplit
 import stamina
 
 from trimtab import __version__
+from trimtab.conversations.archive import Archive
+from trimtab.conversations.conversations import Conversations
+from trimtab.conversations.histories import Histories
+from trimtab.conversations.settings import open_archive
 from trimtab.errors import UnknownModel
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
@@ -65,6 +69,8 @@ class Parts:
         )
         if settings.redis is not None:
             self._watch_redis(settings.redis)
+        self._archive: Archive | None = None
+        self._conversations = self._open_conversations(settings)
         self.limits = Limits(
             settings.models,
             settings=settings.limits,
@@ -108,6 +114,8 @@ class Parts:
             await self.summarizer.drain(_SUMMARY_GRACE_S)
         await self.limits.aclose()
         await self.store.aclose()
+        if self._archive is not None:
+            await self._archive.aclose()
         await self.client.aclose()
         self.telemetry.close()
 
@@ -122,7 +130,8 @@ class Parts:
         if settings.compaction is not None and self.summarizer is not None:
             compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
         self.bounds = Bounds(settings.server.max_messages, settings.server.max_values)
-        return Services(self.calls, self.decider, self.telemetry, compaction, self.bounds, self.ring)
+        kept = (self.ring, self._conversations)
+        return Services(self.calls, self.decider, self.telemetry, compaction, self.bounds, *kept)
 
     def redis_answers(self) -> bool | None:
         """Whether Redis answers; None where none is configured."""
@@ -132,6 +141,13 @@ class Parts:
 
         assert isinstance(self.store, RedisStore)
         return self.store.answering
+
+    def _open_conversations(self, settings: Settings) -> Conversations | None:
+        if settings.conversations is None:
+            return None
+        self._archive = open_archive(settings.conversations, settings.redis, self._redis_failed)
+        histories = Histories(self._archive, settings.conversations, self.telemetry.metrics.conversation)
+        return Conversations(settings.conversations, self._archive, histories)
 
     def _watch_redis(self, redis: RedisSettings) -> None:
         """Report at each scrape whether Redis answers."""

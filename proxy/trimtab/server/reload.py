@@ -17,7 +17,7 @@ from trimtab.server.parts import Parts
 from trimtab.server.startup import check_startable
 from trimtab.settings import Settings
 
-_FIXED = ("server", "limits", "compaction", "redis", "telemetry", "ui")  # tables of parts that are made once
+_FIXED = ("server", "limits", "compaction", "redis", "conversations", "telemetry", "ui")  # tables of parts made once
 
 
 class Reloader:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from trimtab.context.policy import Hint
+from trimtab.conversations.settings import open_archive
 from trimtab.errors import ConfigError, TrimtabError
 from trimtab.limits import Table, from_environment
 from trimtab.settings import Settings, check_exposure
@@ -88,6 +89,11 @@ def _redis(settings: Settings) -> None:
     open_store(settings.redis)
 
 
+def _conversations(settings: Settings) -> None:
+    if settings.conversations is not None:
+        open_archive(settings.conversations, settings.redis)
+
+
 def _traces(settings: Settings) -> None:
     tracing(settings.telemetry).close()
 
@@ -99,5 +105,6 @@ CHECKS: dict[str, Callable[[Settings], None]] = {
     "certificates": _certificates,
     "summaries": _summaries,
     "redis address": _redis,
+    "conversations": _conversations,
     "traces": _traces,
 }

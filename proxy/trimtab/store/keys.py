@@ -73,9 +73,9 @@ def response_key(tenant_id: bytes, response_id: str) -> str:
     return PREFIX + "r:" + fields_digest(tenant_id, response_id.encode("utf-8", "replace")).hex()
 
 
-def media_key(tenant_id: bytes, name: str, digest: str) -> str:
+def media_key(tenant_id: bytes, name: str, digest: bytes) -> str:
     """The key of an image or file in the log `name` of a tenant, by the digest of its bytes."""
-    return PREFIX + "d:" + fields_digest(tenant_id, name.encode("utf-8", "replace"), digest.encode()).hex()
+    return PREFIX + "d:" + fields_digest(tenant_id, name.encode("utf-8", "replace"), digest).hex()
 
 
 def _pair_digest(upstream: str, model: str) -> str:

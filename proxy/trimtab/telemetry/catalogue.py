@@ -124,6 +124,17 @@ REDIS_UP = Metric(
     ("mode",),
     gauge=True,
 )
+CONVERSATIONS = Metric(
+    "trimtab_conversations_total",
+    "Stored conversations: load and append of a history, conflict (a second request at once, or a change meanwhile).",
+    ("done",),
+)
+CONVERSATION_BYTES = Metric(
+    "trimtab_conversation_bytes_total", "Bytes of the text that was loaded and appended, before sealing.", ("done",)
+)
+CONVERSATION_SECONDS = Metric(
+    "trimtab_conversation_seconds", "Time to load and to append, with the store's answer.", ("done",), OVERHEAD_BUCKETS
+)
 SAVED_USD = Metric(
     "trimtab_saved_usd_total",
     "US dollars not spent on tokens that were not sent, minus the cost of summaries. Tokens count at the cached price"

@@ -274,6 +274,14 @@ class Metrics:
         """Something was learned about a model's limit or counts, or was ignored: `limits.events.Kind`."""
         self._series[names.LIMIT_EVENTS.name][(kind,)].inc()
 
+    def conversation(self, done: str, size: int, seconds: float) -> None:
+        """Count a load, an append (both with the bytes of text and the seconds), or a conflict of a stored
+        conversation."""
+        self._series[names.CONVERSATIONS.name][(done,)].inc()
+        if done != "conflict":
+            self._series[names.CONVERSATION_BYTES.name][(done,)].inc(size)
+            self._series[names.CONVERSATION_SECONDS.name][(done,)].observe(seconds)
+
     def redis_error(self) -> None:
         """A call of Redis failed or took too long."""
         self._series[names.REDIS_ERRORS.name][()].inc()

@@ -19,6 +19,7 @@ Outcome = Literal[
     "unmanaged",  # a path that is not managed, or a conversation that the server holds; forwarded as received
     "unparsed",  # the body could not be read; forwarded as received
     "planned",  # the plan endpoint: no upstream was called
+    "stored",  # a stored conversation or response: no upstream was called
     "refused",  # the conversation does not fit: a decision for a person, not an outage
     "client_error",  # another 4xx of ours: not JSON, unknown key, unknown model, too large
     "upstream_rejected",  # the upstream answered 4xx
@@ -29,7 +30,7 @@ Outcome = Literal[
 ]
 Stage = Literal["truncated", "cleared", "summarized", "dropped", "squeezed"]
 SummaryResult = Literal["none", "hit", "miss", "fallback", "background"]
-PathKind = Literal["chat", "responses", "messages", "plan", "passthrough"]
+PathKind = Literal["chat", "responses", "messages", "plan", "conversations", "passthrough"]
 # Paths of requests that a model answers; `chat` is what OpenTelemetry calls the operation of all three.
 GENERATING: frozenset[PathKind] = frozenset(("chat", "responses", "messages"))
 RunOutcome = Literal["made", "rejected", "failed"]
