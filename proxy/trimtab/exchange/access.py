@@ -12,12 +12,28 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.errors import Unauthorized
 from trimtab.exchange.incoming import Incoming
+from trimtab.wire.request import Carried
 
 # Each may be all that tells two clients apart: Gemini's key, Portkey's key beside a provider's.
 _KEYS = (b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key", b"x-portkey-api-key")
 # Cookies of load balancers, bot filters and statistics: they change while the client stays the same.
 _PASSING_COOKIE = re.compile(
     rb"^(?:__cf|_cf|cf_|awsalb|awselb|arraffinity|_ga|_gid|incap_|visid_|ak_bmsc|bm_|datadome)", re.IGNORECASE
+)
+
+
+# Of one request alone: an answer to it that is repeated, its id, what it may be answered with.
+_NOT_CARRIED = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"expect",
+        b"idempotency-key",
+        b"range",
+        b"te",
+        b"transfer-encoding",
+        b"x-request-id",
+    }
 )
 
 
@@ -43,6 +59,16 @@ def credential(incoming: Incoming) -> bytes:
         if value := incoming.fields.get(name):
             return value
     return b""
+
+
+def carried(incoming: Incoming) -> Carried:
+    """What a call of our own takes over from a request, so that a gateway routes, bills and admits it as this one."""
+    headers = tuple([pair for pair in incoming.headers if _is_carried(pair[0])])
+    return Carried(headers, incoming.query)
+
+
+def _is_carried(name: bytes) -> bool:
+    return name not in _NOT_CARRIED and not name.startswith((b"content-", b"if-", b"x-trimtab-"))
 
 
 def tenant(incoming: Incoming) -> bytes:

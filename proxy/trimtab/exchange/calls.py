@@ -25,6 +25,7 @@ from trimtab.upstream.own_calls import OwnCalls, Reply
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.media import JSON_HEADER
+from trimtab.wire.request import NOTHING_CARRIED, Carried
 
 _ANSWER_LIMIT = 4 << 20  # bytes of an answer to a call of our own
 
@@ -119,24 +120,31 @@ class Calls:
         except UnknownModel:
             return False
 
-    def fetching(self, credential: bytes) -> Fetch:
-        """What discovery asks an upstream with: in the name of the client whose request made it necessary."""
+    def fetching(self, credential: bytes, carried: Carried = NOTHING_CARRIED) -> Fetch:
+        """What discovery asks an upstream with: in the name of the client whose request made it necessary, and with
+        what is `carried` over from that."""
 
         async def fetch(upstream: str, path: str, body: bytes | None = None) -> bytes | None:
             where = path if path.startswith("/") else f"/v1/{path}"
             method = "GET" if body is None else "POST"
             try:
-                return await self.ask(self._named[upstream], method, where, body or b"", credential)
+                return await self.ask(self._named[upstream], method, where, body or b"", credential, carried)
             except TrimtabError:
                 return None
 
         return fetch
 
     async def ask(
-        self, upstream: UpstreamSettings, method: str, path: str, body: bytes, credential: bytes
+        self,
+        upstream: UpstreamSettings,
+        method: str,
+        path: str,
+        body: bytes,
+        credential: bytes,
+        carried: Carried = NOTHING_CARRIED,
     ) -> bytes | None:
         """A call of our own: the body of a 200, None for any other status. Raises what `OwnCalls.ask` raises."""
-        reply = await self.reply(upstream, method, path, body, credential)
+        reply = await self.reply(upstream, method, path, body, credential, carried=carried)
         return reply.body if reply.status == 200 else None
 
     async def reply(
@@ -147,16 +155,23 @@ class Calls:
         body: bytes,
         credential: bytes,
         dialect: Dialect = CHAT,
+        carried: Carried = NOTHING_CARRIED,
     ) -> Reply:
-        """A call of our own, with any status. Raises what `OwnCalls.ask` raises."""
+        """A call of our own, with any status; with the headers and the query that are `carried`, else with the
+        `credential` alone. Raises what `OwnCalls.ask` raises."""
         upstream = self._elsewhere.get((upstream.name, dialect.name), upstream)
-        named = [JSON_HEADER, *dialect.own_headers] if body else []
-        if credential and self._keep_credentials:
+        named = list(carried.headers)
+        there = {name for name, _ in named}
+        if body:
+            named += [pair for pair in (JSON_HEADER, *dialect.own_headers) if pair[0] not in there]
+        if credential and not there and self._keep_credentials:
             # A credential with a scheme came as `authorization`, one without as either of the others.
             names = (b"authorization",) if b" " in credential else (b"api-key", b"x-api-key")
             named += [(name, credential) for name in names]
-        headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True)
-        return await self._own_calls.ask(upstream, method, path, headers, body, limit=_ANSWER_LIMIT)
+        keep = self._keep_credentials
+        headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True, keep_credentials=keep)
+        limit, query = _ANSWER_LIMIT, carried.query
+        return await self._own_calls.ask(upstream, method, path, headers, body, limit=limit, query=query)
 
 
 def _request_id(answer: Answer) -> str:

@@ -45,7 +45,8 @@ class ChatExchange:
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self._planning = planning = Planning(services, incoming, notes)
-        self._dialect, self._credential, self._tenant = planning.dialect, planning.credential, planning.tenant
+        self._dialect, self._carried = planning.dialect, planning.carried
+        self._credential, self._tenant = planning.credential, planning.tenant
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
@@ -182,7 +183,7 @@ class ChatExchange:
         """The text for the gap."""
         notes = self._notes
         with notes.waiting(), notes.span.child("summary"):
-            gathered = await compaction.gather(self._decided, self._credential, self._tenant)
+            gathered = await compaction.gather(self._decided, self._credential, self._tenant, self._carried)
         if gathered.result == "none" and self._decided.plan.ahead:
             spent = await compaction.spent(self._decided, self._credential, self._tenant) if self._explain else Spent()
             gathered = msgspec.structs.replace(gathered, result="background", spent=spent)
@@ -257,4 +258,6 @@ class ChatExchange:
             self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None, self._caller)
         if self._compaction is not None:
             role = summary_role(self._upstream, request.model)
-            self._compaction.look_ahead(self._shaping, self._credential, self._tenant, self._gathered.text, role)
+            self._compaction.look_ahead(
+                self._shaping, self._credential, self._tenant, self._carried, self._gathered.text, role
+            )

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from trimtab.dialects.paths import beside_managed
 from trimtab.errors import TrimtabError, UnknownModel
-from trimtab.exchange.access import credential
+from trimtab.exchange.access import carried, credential
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import BODILESS, Body, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
@@ -28,6 +28,7 @@ from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.body import replace_lone_surrogates
 from trimtab.wire.media import JSON_HEADER, is_json
+from trimtab.wire.request import NOTHING_CARRIED
 
 _MODELS = "/v1/models"
 _LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
@@ -40,7 +41,7 @@ async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream:
     notes.outcome = "unmanaged"
     several = len(calls.upstreams) > 1
     if several and incoming.method == "GET" and incoming.path == _MODELS:
-        listing = await _listing(calls, credential(incoming))
+        listing = await _listing(calls, incoming)
         if listing is not None:
             notes.status = 200
             await reply(downstream, 200, [JSON_HEADER], listing, incoming.request_id)
@@ -127,21 +128,24 @@ def _leniently(body: bytes) -> str | None:
 # -- one list of models ------------------------------------------------------------------------------------------
 
 
-async def _listing(calls: Calls, key: bytes) -> bytes | None:
+async def _listing(calls: Calls, incoming: Incoming) -> bytes | None:
     """The models of all upstreams as one list; None where no upstream lists any: then the request is passed on like
-    any other. The client's key goes to the first upstream's server alone, as it would if there were no others."""
+    any other. The client's key and headers go to the first upstream's server alone, as they would if there were no
+    others."""
     first = origin(calls.upstreams[0].base_url)
-    keys = [key if origin(upstream.base_url) == first else b"" for upstream in calls.upstreams]
-    got = await asyncio.gather(*(_listed(calls, *each) for each in zip(calls.upstreams, keys, strict=True)))
+    got = await asyncio.gather(
+        *(_listed(calls, each, incoming if origin(each.base_url) == first else None) for each in calls.upstreams)
+    )
     if not any(got):
         return None
     return merged(zip(calls.upstreams, got, strict=True), calls.upstreams)
 
 
-async def _listed(calls: Calls, upstream: UpstreamSettings, key: bytes) -> bytes | None:
+async def _listed(calls: Calls, upstream: UpstreamSettings, incoming: Incoming | None) -> bytes | None:
+    key, way = (b"", NOTHING_CARRIED) if incoming is None else (credential(incoming), carried(incoming))
     try:
         async with asyncio.timeout(_LISTING_S):
-            return await calls.ask(upstream, "GET", _MODELS, b"", key)
+            return await calls.ask(upstream, "GET", _MODELS, b"", key, way)
     except (TrimtabError, TimeoutError):
         return None
 

@@ -16,7 +16,7 @@ from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import recognized
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
-from trimtab.exchange.access import credential, tenant
+from trimtab.exchange.access import carried, credential, tenant
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Decider, Shaping, caller_of
 from trimtab.exchange.explain import ContextPlan, explain
@@ -57,7 +57,7 @@ class Planning:
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self.dialect = notes.speaks
-        self.credential, self.tenant = credential(incoming), tenant(incoming)
+        self.credential, self.tenant, self.carried = credential(incoming), tenant(incoming), carried(incoming)
         self._calls, self._decider, self._bounds = services.calls, services.decider, services.bounds
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
@@ -116,7 +116,7 @@ class Planning:
         chosen = self._decider.choose(request, upstream, self._incoming)
         notes.profile, notes.hint = chosen.profile, chosen.hint
         with notes.waiting():
-            fetch = self._calls.fetching(self.credential)
+            fetch = self._calls.fetching(self.credential, self.carried)
             limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch, self.caller)
         began = notes.clock()
         with notes.span.child("plan"):

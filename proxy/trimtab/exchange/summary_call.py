@@ -32,6 +32,7 @@ from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
 from trimtab.telemetry import UpstreamCall
 from trimtab.upstream.families import Role, output_field
 from trimtab.wire import problem
+from trimtab.wire.request import NOTHING_CARRIED, Carried
 from trimtab.wire.usage import usage_of
 
 
@@ -47,12 +48,20 @@ class Compaction:
         self._settings, self._summarizer, self._same_server = settings, summarizer, same_server
         self._ahead: set[asyncio.Task[bool]] = set()
 
-    async def gather(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Gathered:
-        """The summary the plan wants, if any; waits no longer than the configuration allows."""
+    async def gather(
+        self,
+        shaping: Shaping,
+        credential: bytes,
+        tenant: bytes | None = None,
+        carried: Carried = NOTHING_CARRIED,
+    ) -> Gathered:
+        """The summary the plan wants, if any; waits no longer than the configuration allows. The model is called with
+        what is `carried` over from the client's request."""
         if not shaping.plan.summary:
             return NO_SUMMARY
         wanted = self._wanted(shaping, shaping.plan.summary)
-        outcome = await self._summarizer.fetch(wanted, _readable(shaping), self._writer(shaping, credential, tenant))
+        writer = self._writer(shaping, credential, tenant, carried)
+        outcome = await self._summarizer.fetch(wanted, _readable(shaping), writer)
         return Gathered(
             text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
             result=outcome.result,
@@ -63,12 +72,14 @@ class Compaction:
             cause=outcome.cause,
         )
 
-    def look_ahead(self, shaping: Shaping, credential: bytes, tenant: bytes, summary: str | None, role: Role) -> None:
+    def look_ahead(
+        self, shaping: Shaping, credential: bytes, tenant: bytes, carried: Carried, summary: str | None, role: Role
+    ) -> None:
         """Have the next summary made beside the requests, where the plan names one: it is needed some requests from
         now, and no request waits for it. Begun after an answer, so that it does not compete with it, and finds what
         was sent in the provider's prefix cache. `summary` and `role` are what stood in the gap of that request."""
         if shaping.plan.ahead:
-            task = asyncio.create_task(self.prepare(shaping, credential, summary, role, tenant))
+            task = asyncio.create_task(self.prepare(shaping, credential, summary, role, tenant, carried))
             self._ahead.add(task)
             task.add_done_callback(self._ahead.discard)
 
@@ -79,10 +90,11 @@ class Compaction:
         summary: str | None = None,
         role: Role = "system",
         tenant: bytes | None = None,
+        carried: Carried = NOTHING_CARRIED,
     ) -> bool:
         """As `look_ahead`, at once. Returns whether a summary was begun."""
         wanted = self._wanted(shaping, shaping.plan.ahead)
-        writer = self._writer(shaping, credential, tenant)
+        writer = self._writer(shaping, credential, tenant, carried)
         if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.appends:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, _readable(shaping), writer)
@@ -104,14 +116,18 @@ class Compaction:
         digests = chain(shaping.request.messages, spans, shaping.dialect.format.canonical)
         return SummaryWanted(spans, digests, shaping.policy.summary_tokens, shaping.policy.hint)
 
-    def _writer(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Writer:
+    def _writer(
+        self, shaping: Shaping, credential: bytes, tenant: bytes | None = None, carried: Carried = NOTHING_CARRIED
+    ) -> Writer:
         """The model that writes: the request's own or the one configured. The request's own reads what the request
         may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
         if self._settings.model == "same":
             most = int(shaping.budget.usable / shaping.factor)
-            return Writer(shaping.request.model, credential, most, dialect=shaping.dialect, tenant=tenant)
+            model, dialect = shaping.request.model, shaping.dialect
+            return Writer(model, credential, most, dialect=dialect, tenant=tenant, carried=carried)
         same_server = self._same_server(self._settings.model, shaping.request.model)
-        return Writer(self._settings.model, credential, sends_credential=same_server, tenant=tenant)
+        model = self._settings.model
+        return Writer(model, credential, sends_credential=same_server, tenant=tenant, carried=carried)
 
 
 # Of the body beside the messages: what a provider's cache key covers or its routing goes by.
@@ -203,7 +219,7 @@ async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request:
     report = UpstreamCall(upstream.name)
     try:
         body = msgspec.json.encode(dialect.asked(fields, request.max_tokens))
-        reply = await calls.reply(upstream, "POST", dialect.path, body, request.credential, dialect)
+        reply = await calls.reply(upstream, "POST", dialect.path, body, request.credential, dialect, request.carried)
         report = UpstreamCall(upstream.name, reply.status, reply.retries)
     except UpstreamError as error:
         report = UpstreamCall(upstream.name, 0, error.retries)

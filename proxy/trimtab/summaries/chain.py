@@ -20,6 +20,7 @@ from trimtab.store.sealed import Tenant
 from trimtab.summaries.completion import SentPrefix
 from trimtab.summaries.prompts import Prompt
 from trimtab.summaries.render import Entry, entries
+from trimtab.wire.request import NOTHING_CARRIED, Carried
 
 BATCHES = (1, 8, 32)  # how many keys are read at a time, from the newest back; then as many as the last
 
@@ -34,12 +35,18 @@ class Writer(msgspec.Struct, frozen=True):
     background: bool = False  # no request waits for it
     sends_credential: bool = True  # False for a model on another server than the request's
     dialect: Dialect = CHAT  # how the model is called
+    carried: Carried = NOTHING_CARRIED  # over from the client's request, to the server that it goes to
     tenant: bytes | None = None  # what identifies the client; empty: the anonymous tenant; None: the credential does
 
     @property
     def sent_credential(self) -> bytes:
         """The credential the model is called with."""
         return self.credential if self.sends_credential else b""
+
+    @property
+    def sent_carried(self) -> Carried:
+        """What a call of the model carries over."""
+        return self.carried if self.sends_credential else NOTHING_CARRIED
 
     def __repr__(self) -> str:
         return f"Writer(model={self.model!r})"

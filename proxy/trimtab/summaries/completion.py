@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
+from trimtab.wire.request import NOTHING_CARRIED, Carried
 
 
 class SentPrefix(msgspec.Struct, frozen=True):
@@ -32,6 +33,7 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     credential: bytes = b""  # the client's own `Authorization`, byte for byte; empty: none is sent
     fields: Mapping[str, Raw] = {}  # of the prefix it is appended to; empty for a separate call
     dialect: Dialect = CHAT  # in which the model is called
+    carried: Carried = NOTHING_CARRIED  # over from the client's request
 
     def __repr__(self) -> str:
         return f"CompletionRequest(model={self.model!r}, {len(self.messages)} messages)"

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec import Raw
 
 from trimtab.context.estimate.tokens import text_tokens
+from trimtab.dialects.chat import CHAT
+from trimtab.dialects.dialect import Dialect
 from trimtab.errors import TrimtabError
 from trimtab.summaries.accept import OVERSIZE, Source, rejection
 from trimtab.summaries.chain import Chain
@@ -87,9 +90,7 @@ def _separate(chain: Chain, parts: Sequence[Entry], users: list[str]) -> Complet
     text = "\n".join((chain.prompt.opening(mark), rendered(parts, mark), closing))
     messages = (_message("system", chain.prompt.text), _message("user", text))
     writer = chain.writer
-    return CompletionRequest(
-        writer.model, messages, _answer_tokens(chain), writer.sent_credential, dialect=writer.dialect
-    )
+    return _request(chain, messages, dialect=writer.dialect)
 
 
 def _appended(chain: Chain, users: list[str]) -> CompletionRequest:
@@ -98,8 +99,15 @@ def _appended(chain: Chain, users: list[str]) -> CompletionRequest:
     assert prefix is not None
     instruction = _message("user", chain.prompt.appended(chain.wanted.max_tokens, _script(users)))
     messages = (*prefix.messages, instruction)
-    credential = chain.writer.sent_credential
-    return CompletionRequest(chain.writer.model, messages, _answer_tokens(chain), credential, prefix.fields)
+    return _request(chain, messages, prefix.fields)
+
+
+def _request(
+    chain: Chain, messages: tuple[bytes, ...], fields: Mapping[str, Raw] | None = None, dialect: Dialect = CHAT
+) -> CompletionRequest:
+    writer = chain.writer
+    tokens, credential, carried = _answer_tokens(chain), writer.sent_credential, writer.sent_carried
+    return CompletionRequest(writer.model, messages, tokens, credential, fields or {}, dialect, carried)
 
 
 def _answer_tokens(chain: Chain) -> int:

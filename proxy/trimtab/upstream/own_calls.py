@@ -51,13 +51,21 @@ class OwnCalls:
         self._over: dict[tuple[aiohttp.ClientSession, str | None], httpx.AsyncClient] = {}
 
     async def ask(
-        self, upstream: UpstreamSettings, method: str, path: str, headers: Pairs, body: bytes, *, limit: int
+        self,
+        upstream: UpstreamSettings,
+        method: str,
+        path: str,
+        headers: Pairs,
+        body: bytes,
+        *,
+        limit: int,
+        query: bytes = b"",
     ) -> Reply:
         """Send a request (headers as `to_upstream` gives them) and read the answer, cut off after about `limit` bytes.
 
         Raises UpstreamUnreachable or UpstreamTimeout, and InvalidRequest for an unusable path.
         """
-        call = Call(upstream, method, url_of(upstream.base_url, path), headers, body)
+        call = Call(upstream, method, url_of(upstream.base_url, path, query), headers, body)
         async for attempt in tries(upstream):
             with attempt:
                 outcome = await self._attempt(call, body, limit)

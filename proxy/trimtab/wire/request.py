@@ -25,6 +25,20 @@ class Unmanaged(Unreadable):
         self.reason = reason
 
 
+class Carried(msgspec.Struct, frozen=True):
+    """What a call of our own carries over from the client's request, so that it goes the same way: the headers that are
+    about neither its connection nor its body, and the query."""
+
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    query: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Carried({len(self.headers)} headers)"
+
+
+NOTHING_CARRIED = Carried()
+
+
 class Request(msgspec.Struct, frozen=True):
     """One request.
 
