@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from tests.support.odd_requests import ROWS
@@ -15,10 +15,31 @@ _BODY = (
     b'{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f",'
     b'"arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"x"},{"role":"user","content":"go"}]}'
 )
+_ITEMS = (
+    b'{"model":"m","stream":true,"max_output_tokens":5,"instructions":"s","tools":[{"type":"function","name":"f"}],'
+    b'"input":[{"role":"user","content":"hi"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gA"},'
+    b'{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a",'
+    b'"output":[{"type":"input_text","text":"\\ud83d\\ude00"}]},{"type":"new_item","x":[1]},'
+    b'{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]},{"role":"user","content":"go"}]}'
+)
+_BLOCKS = (
+    b'{"model":"m","stream":true,"max_tokens":5,"system":[{"type":"text","text":"s"}],"tools":[{"name":"f",'
+    b'"input_schema":{}}],"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant",'
+    b'"content":[{"type":"thinking","thinking":"t","signature":"x"},{"type":"tool_use","id":"a","name":"f","input":{}},'
+    b'{"type":"tool_use","id":"b","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result",'
+    b'"tool_use_id":"a","content":"\\ud83d\\ude00"},{"type":"tool_result","tool_use_id":"b","cache_control":'
+    b'{"type":"ephemeral"}},{"type":"text","text":"go"}]},{"role":"system","content":"mind"}]}'
+)
+BODIES = {"chat": [_BODY], "responses": [_ITEMS], "messages": [_BLOCKS]}
 SEEDS = [
     *(row.data for row in ROWS.values()),
     request(body=_BODY),
+    request(b"/v1/responses", _ITEMS),
+    request(b"/v1/responses", b'{"model":"m","input":"hi","previous_response_id":"r"}'),
+    request(b"/v1/messages?beta=true", _BLOCKS, b"anthropic-version: 2023-06-01\r\nx-api-key: k\r\n"),
     request(b"/v1/context/plan", _BODY),
+    request(b"/v1/context/plan", _ITEMS),
+    request(b"/v1/context/plan", _BLOCKS),
     request(b"/v1/embeddings", chunk(_BODY) + b"0\r\n\r\n", b"transfer-encoding: chunked\r\n", length=False),
     request(b"/healthz/ready", b"", method=b"GET"),
     request(b"/metrics", b"", b"accept: application/openmetrics-text\r\n", b"GET"),
@@ -37,10 +58,14 @@ _WORDS = [
 
 
 def mutated(seed: int, count: int) -> Iterator[bytes]:
-    """`count` mutants."""
-    random = Random(seed)
+    """`count` mutants of requests."""
+    return mutants(Random(seed), SEEDS, count)
+
+
+def mutants(random: Random, seeds: Sequence[bytes], count: int) -> Iterator[bytes]:
+    """`count` mutants of some of the `seeds`."""
     for _ in range(count):
-        data = bytearray(random.choice(SEEDS))
+        data = bytearray(random.choice(seeds))
         for _ in range(random.choice((1, 1, 2, 3, 8))):
             random.choice(_HANDS)(data, random)
         yield bytes(data[:200_000])

@@ -56,7 +56,7 @@ async def thrown(url: str, data: bytes) -> bytes:
 @pytest.mark.timeout(3600)
 async def test_no_bytes_bring_the_server_down() -> None:
     sizes, statuses = 0, set()
-    small = "[server]\nmax_body_mb = 1\n"
+    small = '[models."*"]\ncontext_size = 64\nmax_output_tokens = 8\n[server]\nmax_body_mb = 1\n'
     async with ScriptedUpstream(obliging) as upstream, running(upstream.base_url, small) as proxy:
         gate = asyncio.Semaphore(AT_ONCE)
 

@@ -63,6 +63,68 @@ REQUEST = {
         },
     },
 }
+_CONTENT = {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "array", "items": {}}]}
+_TEXT_PART = {
+    "type": "object",
+    "properties": {"type": {"enum": ["text", "input_text", "output_text", "image"]}, "text": TEXT},
+}
+ITEM = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "x"]},
+        "role": {"enum": ["system", "developer", "user", "assistant"]},
+        "content": {"anyOf": [_CONTENT, {"type": "array", "items": _TEXT_PART}]},
+        "call_id": {"enum": ["a", "b"]},
+        "arguments": TEXT,
+        "output": _CONTENT,
+        "pinned": {"type": "boolean"},
+    },
+}
+BLOCK = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["text", "tool_use", "tool_result", "thinking", "redacted_thinking", "document", "x"]},
+        "text": TEXT,
+        "id": {"enum": ["a", "b"]},
+        "tool_use_id": {"enum": ["a", "b"]},
+        "input": {},
+        "content": _CONTENT,
+        "cache_control": {},
+    },
+}
+RESPONSES = {
+    "type": "object",
+    "required": ["model", "input"],
+    "properties": {
+        "model": TEXT,
+        "input": {"anyOf": [{"type": "string"}, {"type": "array", "items": ITEM}]},
+        "instructions": {},
+        "stream": {"type": "boolean"},
+        "max_output_tokens": COUNT,
+    },
+}
+MESSAGES = {
+    "type": "object",
+    "required": ["model", "messages", "max_tokens"],
+    "properties": {
+        "model": TEXT,
+        "messages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["role"],
+                "properties": {
+                    "role": {"enum": ["user", "assistant", "system"]},
+                    "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": BLOCK}]},
+                },
+            },
+        },
+        "system": {},
+        "stream": {"type": "boolean"},
+        "max_tokens": COUNT,
+        "thinking": {"type": "object", "properties": {"budget_tokens": COUNT}},
+    },
+}
 ANY = {"default": {"description": ""}}
 HEADERS = [
     {"name": "x-trimtab-hint", "in": "header", "schema": {"enum": ["general", "react_iteration", "nope"]}},
@@ -71,8 +133,8 @@ HEADERS = [
 ]
 
 
-def post(summary: str) -> dict[str, Any]:
-    body = {"content": {"application/json": {"schema": REQUEST}}}
+def post(summary: str, schema: dict[str, Any] = REQUEST) -> dict[str, Any]:
+    body = {"content": {"application/json": {"schema": schema}}}
     return {
         "post": {
             "summary": summary,
@@ -92,6 +154,8 @@ DESCRIPTION = {
     "info": {"title": "Trimtab", "version": "1"},
     "paths": {
         "/v1/chat/completions": post("managed"),
+        "/v1/responses": post("managed", RESPONSES),
+        "/v1/messages": post("managed", MESSAGES),
         "/v1/context/plan": post("what would be done"),
         "/v1/models": get("passed through"),
         "/healthz/live": get("the process runs"),
@@ -120,7 +184,10 @@ def test_any_call_gets_an_answer_or_a_typed_error(case: Any, house: Running) -> 
     answer = case.call(base_url=house.url)
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400 and answer.content:
-        error = answer.json()["error"]
-        assert error["type"]
-        assert error["message"]
-        assert {"param", "code"} <= set(error)
+        body = answer.json()
+        assert body["error"]["type"]
+        assert body["error"]["message"]
+        if case.path == "/v1/messages":
+            assert body["type"] == "error"
+        else:
+            assert {"param", "code"} <= set(body["error"])

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from trimtab.errors import InvalidRequest
-from trimtab.wire.body import Layout, is_present
+from trimtab.wire.body import Layout, fields_of, is_present
 from trimtab.wire.request import Request, Unreadable
 
 
@@ -53,6 +53,12 @@ def test_a_field_of_another_type_counts_as_absent() -> None:
 def test_what_cannot_be_read_says_what_is_missing(body: bytes, error: type[Exception]) -> None:
     with pytest.raises(error, match="`input`"):
         LAYOUT.read(body)
+
+
+def test_a_name_that_is_not_utf_8_does_not_keep_an_object_from_being_edited() -> None:
+    assert fields_of(b'{"n\xd8":1}') == {"n\ufffd": msgspec.Raw(b"1")}
+    with pytest.raises(msgspec.DecodeError):
+        fields_of(b"[1]")
 
 
 @pytest.mark.parametrize(("raw", "expected"), [(b"", False), (b"null", False), (b"[]", False), (b"[1]", True)])

@@ -65,7 +65,7 @@ class Layout(Generic[Head]):
     def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
         """The body to send: `messages` in place of the request's own (None keeps them), `changes` by field name (None
         removes the field). Every other field keeps its bytes and its place; a new one is added at the end."""
-        fields: dict[str, Any] = dict(_fields.decode(request.source) if messages is None else self._others(request))
+        fields: dict[str, Any] = dict(_top_level(request.source) if messages is None else self._others(request))
         if messages is not None:
             fields[self.name] = Raw(b"[" + b",".join(messages) + b"]")
         for name, value in changes.items():
@@ -112,7 +112,24 @@ class Layout(Generic[Head]):
                 fields = _fields.decode(_cut_out(spans, request.source))
                 if bytes(fields[self.name]).strip(b"[] \t\r\n") == _MARKER:
                     return fields
-        return _fields.decode(request.source)
+        return _top_level(request.source)
+
+
+def fields_of(raw: bytes | Raw) -> dict[str, Raw]:
+    """The fields of a JSON object, each as raw bytes. Bytes that are not UTF-8 become U+FFFD: a decoder finds them only
+    in the fields that it is asked for. Raises msgspec.DecodeError for what is no object."""
+    data = bytes(raw)
+    if not data.isascii():
+        data = data.decode("utf-8", "replace").encode()
+    return _fields.decode(data)
+
+
+def _top_level(body: bytes) -> dict[str, Raw]:
+    """The fields of a body, which is looked at once more only where that is needed."""
+    try:
+        return _fields.decode(body)
+    except msgspec.DecodeError:
+        return fields_of(body)
 
 
 def is_present(raw: Raw) -> bool:

@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from trimtab.wire.body import fields_of
+
 
 class _Mark(msgspec.Struct):
     pinned: Any = msgspec.UNSET
 
 
 _mark = msgspec.json.Decoder(_Mark).decode
-_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def is_marked(raw: bytes | Raw) -> bool:
@@ -33,7 +34,7 @@ def is_marked(raw: bytes | Raw) -> bool:
 def unpin(raw: bytes | Raw) -> bytes:
     """The message without the field `pinned`, which is ours: no upstream knows it. Every other byte stays, but in a
     message with very many fields, with escapes in their names, or with a name that occurs twice."""
-    data, fields = bytes(raw), _fields(raw)
+    data, fields = bytes(raw), fields_of(raw)
     if (rest := _without(data, fields, "pinned")) is None:
         fields.pop("pinned", None)
         rest = msgspec.json.encode(fields)

@@ -25,21 +25,21 @@ from trimtab.context.texts import (
     REMOVED,
     TRUNCATED,
 )
+from trimtab.wire.body import fields_of
 
 Fields = dict[str, Any]
-_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     """The message after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     _REWRITES[stage](fields, amount)
     return msgspec.json.encode(fields)
 
 
 def announce(raw: bytes | Raw) -> bytes:
     """The system message with the announcement at its end."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     content = msgspec.json.decode(fields.get("content", b'""'))
     if isinstance(content, list):
         fields["content"] = [*content, {"type": "text", "text": ANNOUNCEMENT.strip()}]
@@ -50,7 +50,7 @@ def announce(raw: bytes | Raw) -> bytes:
 
 def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
     """The user message with `text` added: before its content, or after it."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     content = msgspec.json.decode(fields["content"])
     if isinstance(content, str):
         fields["content"] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"

@@ -72,7 +72,13 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         element = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _opaque(data, key, "")
-    found = _message_view(element, data, key) if isinstance(element.role, str) else _block_view(element, data, key)
+    is_message = isinstance(element.role, str)
+    try:
+        found = (_message_view if is_message else _block_view)(element, data, key)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        answers = element.tool_use_id if isinstance(element.tool_use_id, str) else None
+        role = element.role if is_message else "tool" if answers else "context"
+        found = _opaque(data, key, role, answers)
     if element.pinned is not msgspec.UNSET:
         return msgspec.structs.replace(found, pinned=element.pinned is True, has_mark=True)
     return found
@@ -92,11 +98,9 @@ def _message_view(message: _Element, data: bytes, key: bytes) -> View:
 
 
 def _answer_view(content: Raw, data: bytes, key: bytes) -> View:
-    """An answer of the model. One that holds a compaction stands for all that came before it, and stays."""
-    try:
-        parts = _decode_parts(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _opaque(data, key, "assistant")
+    """An answer of the model. One that holds a compaction stands for all that came before it, and stays. Raises what
+    `view` catches."""
+    parts = _decode_parts(content)
     chars = text = other = arguments = bound = 0
     calls: list[Call] = []
     for at, part in enumerate(parts):

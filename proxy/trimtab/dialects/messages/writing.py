@@ -18,15 +18,15 @@ from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squ
 from trimtab.context.edits import Stage
 from trimtab.context.texts import TRUNCATED
 from trimtab.dialects.messages.elements import THOUGHTS, canonical, digest, kind_of, view
+from trimtab.wire.body import fields_of
 
 Fields = dict[str, Any]
 _NOT_SHOWN = THOUGHTS | {"tool_use"}  # in a text for the summary model
-_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     """The element after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     if "content" not in fields and "text" in fields:
         text = msgspec.json.decode(fields["text"])
         fields["text"] = head(text, amount) if stage == "truncated" else head_and_tail(text, amount)
@@ -63,7 +63,7 @@ def _with_inputs(content: Any, edit: Callable[[Any], Any]) -> Any:
 
 def unbind(raw: bytes | Raw) -> bytes:
     """An answer without its thinking, which is valid only after the very messages it was made after."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     content = msgspec.json.decode(fields["content"])
     kept = [block for block in content if kind_of(block) not in THOUGHTS]
     fields["content"] = kept or [{"type": "text", "text": TRUNCATED}]
@@ -78,7 +78,7 @@ def message(role: str, text: str) -> bytes:
 
 def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
     """The user message, or the text block, with `text` added: before its content, or after it."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     where = "content" if "content" in fields else "text"
     content = msgspec.json.decode(fields[where])
     if isinstance(content, str):

@@ -23,9 +23,9 @@ from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
 from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, digest, name_tokens
 from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, TRUNCATED
+from trimtab.wire.body import fields_of
 
 Fields = dict[str, Any]
-_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 _STAYS = frozenset({"compaction", "compaction_trigger", "additional_tools", "configuration_update"})
 # Results whose output may be any text. Those of a computer, a shell or a search have a form of their own.
@@ -163,7 +163,7 @@ def _id(value: Any) -> str:
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     """The item after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     where = "output" if "output" in fields else "content"
     if stage == "cleared":
         fields[where] = cleared(fields[where], amount)
@@ -197,7 +197,7 @@ def message(role: str, text: str) -> bytes:
 
 def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
     """The user message with `text` added: before its content, or after it."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     content = msgspec.json.decode(fields["content"])
     if isinstance(content, str):
         fields["content"] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"
@@ -209,7 +209,7 @@ def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
 
 def announce(raw: bytes | Raw) -> bytes:
     """The system message with the announcement at its end."""
-    fields: Fields = dict(_fields(raw))
+    fields: Fields = dict(fields_of(raw))
     content = msgspec.json.decode(fields.get("content", b'""'))
     if isinstance(content, list):
         fields["content"] = [*content, {"type": "input_text", "text": ANNOUNCEMENT.strip()}]
