@@ -17,8 +17,10 @@ from tests.bench import bodies, dialects
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.bench.upstream import EVENT
 from trimtab.context.apply.apply import apply
+from trimtab.context.apply.format import CHAT
 from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replays import Replays
 from trimtab.context.plan.wanted import chain
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import Reader, history
@@ -83,21 +85,23 @@ def _steps(request: Request) -> dict[str, float]:
     return {name: round(seconds * 1e3, 4) for name, seconds in took.items()}
 
 
-def planned(request: Request, messages: Sequence[msgspec.Raw], memo: Memo, budget: int) -> Plan:
+def planned(
+    request: Request, messages: Sequence[msgspec.Raw], memo: Memo, budget: int, replays: Replays | None = None
+) -> Plan:
     """History and plan, as the exchange does it."""
-    return plan(history(messages, request.extras, memo), POLICY, budget, memo)
+    return plan(history(messages, request.extras, memo), POLICY, budget, memo, CHAT, replays)
 
 
 def later(request: Request, messages: Sequence[msgspec.Raw], budget: int, times: int) -> float:
     """Seconds for a conversation whose all but newest two messages were planned before, by the same memo."""
-    memo = Memo()
+    memo, replays = Memo(), Replays()
 
     def before() -> None:
-        nonlocal memo
-        memo = Memo()
-        planned(request, messages[:-2], memo, budget)
+        nonlocal memo, replays
+        memo, replays = Memo(), Replays()
+        planned(request, messages[:-2], memo, budget, replays)
 
-    return best(lambda: planned(request, messages, memo, budget), times, before)
+    return best(lambda: planned(request, messages, memo, budget, replays), times, before)
 
 
 def growth(budget: int) -> dict[str, float]:

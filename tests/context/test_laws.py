@@ -18,8 +18,10 @@ from tests.context.histories import alternating, conversations, default_like, hi
 from tests.context.plans import planned, tokens
 from tests.support.messages import role_of, roles, system, tool_loop, user
 from trimtab.context.apply.apply import apply
+from trimtab.context.apply.format import CHAT
 from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
@@ -299,3 +301,19 @@ def test_the_example_of_the_design_is_shaped() -> None:
     assert kept_as(found, "cleared")
     assert found.fits
     assert json.loads(sent(raws, found)[-1]) == json.loads(raws[-1])
+
+
+@law
+@given(histories, st.lists(st.tuples(any_policy, shares), min_size=1, max_size=2), extras, st.booleans(), st.data())
+def test_a_plan_that_goes_on_from_a_kept_replay_is_the_one_from_the_start(
+    raws: Raws, terms: list[tuple[Policy, float]], extra: Raws, strict: bool, data: st.DataObject
+) -> None:
+    """Sent step by step, some steps twice, under terms that change between them."""
+    replays, memo = Replays(least_messages=0), Memo()
+    views = memo.views(raws)
+    for end in boundaries(views):
+        policy, share = data.draw(st.sampled_from(terms))
+        policy = msgspec.structs.replace(policy, strict_roles=strict)
+        budget, conversation = budget_of(raws, extra, share), history(raws[:end], extra, memo)
+        for _ in range(data.draw(st.integers(1, 2))):
+            assert plan(conversation, policy, budget, memo, CHAT, replays) == plan(conversation, policy, budget, memo)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from copy import copy
+from functools import partial
 
 import msgspec
 
 from trimtab.calibration.counts import NO_COUNT, Counts, LastCount, counted, factor_of, near
 from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import Check, History, Reader, Reading, take_any
 from trimtab.context.read.memo import Memo
@@ -83,14 +85,16 @@ def decide(  # noqa: PLR0913  what a decision goes by
     *,
     cap: int | None = None,
     dialect: Dialect = CHAT,
+    replays: Replays | None = None,
 ) -> Shaping:
     """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's). What does
-    not fit beside its output is planned beside a shorter one before it is given up."""
+    not fit beside its output is planned beside a shorter one before it is given up. A conversation of which a beginning
+    is in `replays` is planned from there on."""
 
     def planned(budget: Budget) -> Shaping:
         if cap is not None and cap < budget.usable:
             budget = msgspec.structs.replace(budget, usable=max(1, cap))
-        found = plan(history, policy, max(1, int(budget.usable / factor)), memo, dialect.format)
+        found = plan(history, policy, max(1, int(budget.usable / factor)), memo, dialect.format, replays)
         lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
         return Shaping(request, history, limit, budget, factor, policy, found, lowered, dialect)
 
@@ -162,6 +166,7 @@ class Decider:
     def __init__(self, limits: Limits, policies: Policies) -> None:
         self.limits, self._policies = limits, policies
         self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
+        self._replays = {d.name: Replays() for d in DIALECTS}
         self._readers = {d.name: Reader(self._memos[d.name], decode=d.decode) for d in DIALECTS}
         self._counts = Counts()
         self.usage_asked = IncludeUsage()
@@ -217,11 +222,11 @@ class Decider:
         management = request.context_management
         if management is not None and is_ours(management):
             policy = managed(policy, management)
-        memo = self.memo(dialect)
-        shaping = decide(request, history, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
+        known = partial(decide, memo=self.memo(dialect), replays=self._replays[dialect.name], dialect=dialect)
+        under = partial(known, request, history, policy, factor=factor, cap=chosen.budget)
+        shaping = under(limit=limit)
         if limit.source == "learned" and shaping.plan.edits and self.limits.may_try_larger(name, request.model, caller):
-            limit = self.limits.without_lessons(name, request.model)
-            shaping = decide(request, history, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
+            shaping = under(limit=self.limits.without_lessons(name, request.model))
         return send_untouched_if_it_may_fit(shaping, last)
 
     def include_usage(self, upstream: UpstreamSettings, shaping: Shaping, caller: Caller = ANYONE) -> bool:

@@ -52,8 +52,9 @@ def _clear(state: State, i: int) -> None:
 
 def measure_cleared(state: State) -> None:
     """Measure what the results that stay cleared really take, at the end of the walk."""
-    for i, edit in state.edits.items():
-        if edit.stage == "cleared" and edit.amount:
+    for i in state.remaining():
+        edit = state.edits.get(i)
+        if edit is not None and edit.stage == "cleared" and edit.amount:
             state.remeasure(i, state.measure(i, "cleared", edit.amount))
 
 

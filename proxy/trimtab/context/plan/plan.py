@@ -18,6 +18,7 @@ from trimtab.context.plan.extracting import fill_gap
 from trimtab.context.plan.json_word import JSON_WORD_TOKENS, loses_json_word
 from trimtab.context.plan.lookahead import segments_ahead
 from trimtab.context.plan.pins import set_target
+from trimtab.context.plan.replays import Replays, Terms
 from trimtab.context.plan.shorten import squeeze, truncate
 from trimtab.context.plan.state import State
 from trimtab.context.plan.summarize import summarize
@@ -38,8 +39,16 @@ STAGES: tuple[Callable[[State], None], ...] = (
 )
 
 
-def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format: Format = CHAT) -> Plan:
-    """What to do with a request. `budget`: what its input may take, in estimated tokens."""
+def plan(
+    conversation: History,
+    policy: Policy,
+    budget: int,
+    memo: Memo,
+    format: Format = CHAT,
+    replays: Replays | None = None,
+) -> Plan:
+    """What to do with a request. `budget`: what its input may take, in estimated tokens. A conversation of which a
+    beginning is in `replays` is planned from there on."""
     views = conversation.views
     announce_at = _announcement_index(views, policy, conversation.extras)
     original = conversation.tokens
@@ -47,7 +56,8 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format:
     if not _needs_replay(conversation, policy, original + added, budget):
         return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce_at)
     room = budget - JSON_WORD_TOKENS if policy.needs_json_word else budget
-    state = _replay(conversation, policy, max(1, room), conversation.extras + added, memo, format)
+    terms = Terms(policy, max(1, room), conversation.extras + added, format)
+    state = _replay(conversation, terms, memo, replays)
     if json_word := policy.needs_json_word and loses_json_word(state):
         state.size += JSON_WORD_TOKENS
     counted = state.size
@@ -59,10 +69,10 @@ def plan(conversation: History, policy: Policy, budget: int, memo: Memo, format:
         budget=budget,
         fits=state.size <= budget,
         spare=counted - state.size,
-        edits=tuple(state.edits[i] for i in sorted(state.edits)),
+        edits=tuple([state.edits[i] for i in sorted(state.edits)]),
         gap=in_gap,
         summary=tuple(state.compaction.segments[: state.compaction.covered]),
-        breakdown=_breakdown(state, conversation.extras),
+        breakdown=_breakdown(state, terms.fixed, conversation.extras),
         prefix_break=state.prefix_break,
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
         unbind=tuple(i for i in state.unbound if not state.gone[i]),
@@ -88,11 +98,17 @@ def _needs_replay(conversation: History, policy: Policy, size: int, budget: int)
     )
 
 
-def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo: Memo, format: Format) -> State:
-    """Walk the history; at each boundary run the stages that are needed there."""
-    state = State(structure(conversation.raws, conversation.views), fixed, policy, budget, memo, format)
+def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | None) -> State:
+    """Walk the history, from where it was left where that is known; at each boundary run the stages that are needed
+    there."""
+    raws, views, policy = conversation.raws, conversation.views, terms.policy
+    known = replays.take(views, terms) if replays is not None else None
+    if known is not None:
+        state = known.resumed(raws, views)
+    else:
+        state = State(structure(raws, views), terms.fixed, policy, terms.budget, memo, terms.format)
     always = policy.shaping.truncate == "always"
-    for end in boundaries(conversation.views):
+    for end in boundaries(views, state.end) if known is None or state.end < len(views) else ():
         state.advance(end)
         if always and state.oversized:
             truncate(state)
@@ -103,6 +119,8 @@ def _replay(conversation: History, policy: Policy, budget: int, fixed: int, memo
                     stage(state)
         if policy.binds_thinking and state.first_change is not None:
             state.unbind()
+    if replays is not None:
+        replays.keep(state, terms)
     return state
 
 
@@ -118,10 +136,9 @@ def _announcement_tokens(conversation: History, at: int, memo: Memo, format: For
     return memo.view(format.announce(conversation.raws[at])).tokens - conversation.views[at].tokens
 
 
-def _breakdown(state: State, tools: int) -> Breakdown:
-    """What cannot be removed. `tools`: tokens of what the model reads beside the messages."""
-    fixed = [i for i, view in enumerate(state.structure.views) if view.role in SYSTEM_ROLES]
-    stays = [i for i in fixed if state.structure.is_fixed(i) or i in state.reminders]
-    system = sum(state.structure.views[i].tokens for i in stays)
-    question = sum(state.structure.views[i].tokens for i in (*state.users[-1:], *state.structure.prefill))
+def _breakdown(state: State, fixed: int, tools: int) -> Breakdown:
+    """What cannot be removed. `fixed`: tokens beside the messages, of which `tools` are the client's own."""
+    views = state.structure.views
+    system = state.fixed - fixed + sum([views[i].tokens for i in state.reminders])
+    question = sum([views[i].tokens for i in (*state.users[-1:], *state.structure.prefill)])
     return Breakdown(system, tools, question)

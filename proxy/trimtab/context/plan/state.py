@@ -11,7 +11,11 @@ cleared; `compaction`, how far the history has been compacted. The rest is what 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+
 import msgspec
+from msgspec import Raw
 
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Edit, Stage
@@ -19,7 +23,7 @@ from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
 from trimtab.context.policy import Policy
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.structure import SYSTEM_ROLES, Structure, answers_before
+from trimtab.context.read.structure import SYSTEM_ROLES, Structure, answers_before, structure
 from trimtab.context.read.views import View
 from trimtab.context.texts import NOTE, SUMMARY_READ
 
@@ -62,10 +66,7 @@ class State:
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
         self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
         self.removed_tokens = 0  # of all removed messages, before any edit
-        self.answers = Answers()
-        if policy.strict_roles:
-            before = answers_before(structure.units, structure.views)
-            self.answers = Answers(before, {answer: user for user, answer in before.items()})
+        self.answers = _answers(structure) if policy.strict_roles else Answers()
         # What has been walked.
         self.end = 0  # messages walked: the boundary at which the walk stands
         self.users: list[int] = []  # user messages
@@ -75,6 +76,38 @@ class State:
         self.oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
         self._remaining: list[int] = []
         self._task: list[int] = []
+
+    def copy(self) -> State:
+        """A state that changes apart from this one, to go on from later (see `resumed`): it names no text."""
+        other = copy(self)
+        other.structure = msgspec.structs.replace(self.structure, raws=())
+        clearing, compaction, answers = self.clearing, self.compaction, self.answers
+        other.clearing = msgspec.structs.replace(clearing, results=[*clearing.results])
+        other.compaction = msgspec.structs.replace(
+            compaction,
+            kept_pins={**compaction.kept_pins},
+            kept_reminders={**compaction.kept_reminders},
+            kept_answers={**compaction.kept_answers},
+            segments=[*compaction.segments],
+        )
+        other.answers = msgspec.structs.replace(answers, skipped={**answers.skipped})
+        other.sent, other.edits, other.unbound = [*self.sent], {**self.edits}, {**self.unbound}
+        other.gone = self.gone[:]
+        other.users, other.run, other.reminders = [*self.users], [*self.run], [*self.reminders]
+        other.client_pins, other.oversized = [*self.client_pins], [*self.oversized]
+        other._remaining, other._task = [*self._remaining], [*self._task]
+        return other
+
+    def resumed(self, raws: Sequence[bytes | Raw], views: Sequence[View]) -> State:
+        """This state, which is at a boundary of a longer history, made ready to walk the rest of it."""
+        known = len(self.sent)
+        self.structure = structure(raws, views, self.structure)
+        self.most_messages = min(self.message_limits, default=len(views))
+        self.sent += [view.tokens for view in views[known:]]
+        self.gone += bytes(len(views) - known)
+        if self.policy.strict_roles:
+            self.answers = msgspec.structs.replace(_answers(self.structure), skipped=self.answers.skipped)
+        return self
 
     # -- walking -------------------------------------------------------------------------------------------------
 
@@ -288,3 +321,8 @@ class State:
             tokens = self.memo.view(self.format.rewrite(self.structure.raws[i], stage, amount)).tokens
             self.memo.put(key, tokens)
         return tokens - self.structure.views[i].bound_tokens if i in self.unbound else tokens
+
+
+def _answers(structure: Structure) -> Answers:
+    before = answers_before(structure.units, structure.views)
+    return Answers(before, {answer: user for user, answer in before.items()})

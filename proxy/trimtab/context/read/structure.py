@@ -36,16 +36,17 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 class Structure(msgspec.Struct, frozen=True):
     """A history cut into units. Messages and units are named by their index."""
 
-    raws: Sequence[bytes | Raw]
-    views: Sequence[View]
-    units: Sequence[Unit]
-    unit_of: Sequence[int]  # by message
-    caller_of: Sequence[int]  # by message: see `callers`
-    home_of: Sequence[int]  # by message: see `homes`
-    late_results: Mapping[int, Sequence[int]]  # by the first message of the unit that made the call
-    task: Sequence[int]  # messages: see `_task`
-    prefill: Sequence[int]  # message: see `_prefill`
-    first_unit: int  # the first that is not a system message
+    raws: Sequence[bytes | Raw] = ()
+    views: Sequence[View] = ()
+    units: Sequence[Unit] = ()
+    unit_of: Sequence[int] = ()  # by message
+    caller_of: Sequence[int] = ()  # by message: see `callers`
+    home_of: Sequence[int] = ()  # by message: see `homes`
+    late_results: Mapping[int, Sequence[int]] = {}  # by the first message of the unit that made the call
+    task: Sequence[int] = ()  # messages: see `_task`
+    prefill: Sequence[int] = ()  # message: see `_prefill`
+    first_unit: int = 0  # the first that is not a system message
+    declared: Mapping[str, int] = {}  # call id -> the last assistant message that declares it
 
     def is_follower(self, i: int) -> bool:
         """True when message i goes on with the one before it, and is no result."""
@@ -61,15 +62,26 @@ class Structure(msgspec.Struct, frozen=True):
         return next((c.name for c in calls if c.id == self.views[result].answers), "")
 
 
-def structure(raws: Sequence[bytes | Raw], views: Sequence[View]) -> Structure:
-    """Cut a history. Linear in the number of messages."""
-    caller_of = callers(views)
-    home_of = homes(views, caller_of)
-    found = units(views, home_of)
-    unit_of = [u for u, unit in enumerate(found) for _ in range(unit.start, unit.stop)]
+EMPTY = Structure()
+
+
+def structure(raws: Sequence[bytes | Raw], views: Sequence[View], known: Structure = EMPTY) -> Structure:
+    """Cut a history. `known`: the structure of a beginning of it that ends at a boundary (see `boundaries`), which is
+    not cut again: it costs a copy. Else linear in the number of messages."""
+    declared = dict(known.declared)
+    caller_of = [*known.caller_of, *callers(views, len(known.views), declared)]
+    home_of = homes(views, caller_of, known)
+    new = units(views, home_of, known.units)
+    found = [*known.units, *new]
+    unit_of = [*known.unit_of]
+    for u, unit in enumerate(new, len(known.units)):
+        unit_of += [u] * (unit.stop - unit.start)
     first = next((u for u, unit in enumerate(found) if unit.role not in SYSTEM_ROLES), len(found))
-    late = late_results(found, home_of)
-    return Structure(raws, views, found, unit_of, caller_of, home_of, late, _task(found), _prefill(views), first)
+    late = {**known.late_results}
+    for home, results in late_results(new, home_of).items():
+        late[home] = [*late.get(home, ()), *results]
+    task, prefill = _task(found), _prefill(views)
+    return Structure(raws, views, found, unit_of, caller_of, home_of, late, task, prefill, first, declared)
 
 
 def _task(units: Sequence[Unit]) -> list[int]:
@@ -104,11 +116,12 @@ def answers_before(units: Sequence[Unit], views: Sequence[View]) -> dict[int, in
     return found
 
 
-def callers(views: Sequence[View]) -> list[int]:
-    """For each message the index of the assistant message whose call it answers; its own index if it answers none."""
-    declared: dict[str, int] = {}  # call id -> the nearest assistant message that declares it
+def callers(views: Sequence[View], start: int = 0, declared: dict[str, int] | None = None) -> list[int]:
+    """For each message from `start` on the index of the assistant message whose call it answers; its own index if it
+    answers none. `declared`: the nearest assistant message before `start` that declares a call id; it is kept up."""
+    declared = {} if declared is None else declared
     found: list[int] = []
-    for i, view in enumerate(views):
+    for i, view in enumerate(views[start:] if start else views, start):
         found.append(i if view.answers is None else declared.get(view.answers, i))
         if view.role == "assistant":
             for call in view.calls:
@@ -116,13 +129,14 @@ def callers(views: Sequence[View]) -> list[int]:
     return found
 
 
-def homes(views: Sequence[View], caller_of: Sequence[int]) -> Sequence[int]:
+def homes(views: Sequence[View], caller_of: Sequence[int], known: Structure = EMPTY) -> Sequence[int]:
     """For each message the index of the first message of what it belongs to: the run it is in, the call it answers, the
-    message that it follows; its own index where it begins something."""
-    if not any([view.follows for view in views]):
+    message that it follows; its own index where it begins something. `known`: the structure of a beginning."""
+    start = len(known.views)
+    if known.home_of is known.caller_of and not any([view.follows for view in views[start:]]):
         return caller_of
-    found: list[int] = []
-    for i, view in enumerate(views):
+    found = [*known.home_of]
+    for i, view in enumerate(views[start:], start):
         follows = view.follows and i and (view.role != "assistant" or views[i - 1].role == "assistant")
         if follows:
             found.append(found[i - 1])
@@ -131,13 +145,14 @@ def homes(views: Sequence[View], caller_of: Sequence[int]) -> Sequence[int]:
     return found
 
 
-def units(views: Sequence[View], home_of: Sequence[int] | None = None) -> list[Unit]:
-    """Cut a history into units, in order and without a gap. Linear in the number of messages."""
+def units(views: Sequence[View], home_of: Sequence[int] | None = None, known: Sequence[Unit] = ()) -> list[Unit]:
+    """Cut what follows the `known` units of a history into units, in order and without a gap."""
     out: list[Unit] = []
-    turn = start = 0
-    is_answered = False  # True once something else than system and user messages has come
+    turn, start = (known[-1].turn, known[-1].stop) if known else (0, 0)
+    # True once something else than system and user messages has come; what ends at a boundary may end before that.
+    is_answered = any(unit.role not in (*SYSTEM_ROLES, "user", REMINDER) for unit in known)
     home_of = homes(views, callers(views)) if home_of is None else home_of
-    for stop in range(1, len(views) + 1):
+    for stop in range(start + 1, len(views) + 1):
         if stop < len(views) and home_of[stop] == start:
             continue
         role = views[start].role
@@ -161,8 +176,14 @@ def late_results(units: Sequence[Unit], home_of: Sequence[int]) -> dict[int, lis
     return late
 
 
-def boundaries(views: Sequence[View]) -> list[int]:
-    """The lengths of all prefixes that once were a request: those that end before an assistant message (before a run
-    of them where one follows the other), and the whole history."""
-    found = [i for i, view in enumerate(views) if view.role == "assistant" and i]
-    return [i for i in found if not views[i].follows or views[i - 1].role != "assistant"] + [len(views)]
+def boundaries(views: Sequence[View], start: int = 0) -> list[int]:
+    """The lengths, above `start`, of all prefixes that once were a request: those that end before an assistant message
+    (before a run of them where one follows the other), and the whole history."""
+    found = [i for i, view in enumerate(views[start:] if start else views, start) if view.role == "assistant"]
+    return [i for i in found if i > start and is_boundary(views, i)] + [len(views)]
+
+
+def is_boundary(views: Sequence[View], end: int) -> bool:
+    """True when the first `end` messages of a longer history once were a request."""
+    view = views[end]
+    return end > 0 and view.role == "assistant" and (not view.follows or views[end - 1].role != "assistant")

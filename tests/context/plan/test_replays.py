@@ -1,0 +1,105 @@
+"""A plan that goes on from a kept replay; that it is the plan made from the start is a law (`test_laws`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.support.messages import assistant, calls, result, system, tool_loop, user
+from trimtab.context.apply.format import CHAT
+from trimtab.context.edits import Plan
+from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replays import Replays, Terms
+from trimtab.context.plan.state import State
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.read.history import history
+from trimtab.context.read.memo import Memo
+
+RUN = [system(), user("The task."), *tool_loop(60)]
+BUDGET = 1_500
+POLICY = Policy()
+
+
+class Counted(Replays):
+    """Remembers how many messages the last replay had not to walk."""
+
+    stepped_over = 0
+
+    def take(self, views: Sequence[object], terms: Terms) -> State | None:  # type: ignore[override]
+        found = super().take(views, terms)  # type: ignore[arg-type]
+        self.stepped_over = 0 if found is None else found.end
+        return found
+
+
+def planned(raws: Sequence[bytes], replays: Replays | None, policy: Policy = POLICY, budget: int = BUDGET) -> Plan:
+    memo = Memo()
+    return plan(history(raws, (), memo), policy, budget, memo, CHAT, replays)
+
+
+def test_a_step_walks_only_what_is_new() -> None:
+    replays = Counted()
+    for end in range(40, len(RUN), 2):
+        assert planned(RUN[:end], replays) == planned(RUN[:end], None)
+        assert replays.stepped_over == (end - 2 if end > 40 else 0)
+
+
+def test_the_same_request_again_walks_nothing() -> None:
+    replays = Counted()
+    first = planned(RUN, replays)
+    assert planned(RUN, replays) == first
+    assert replays.stepped_over == len(RUN)
+
+
+@pytest.mark.parametrize(
+    ("policy", "budget"),
+    [(Policy(ShapingSettings(target=0.3)), BUDGET), (POLICY, BUDGET + 1)],
+    ids=["policy", "budget"],
+)
+def test_under_other_terms_a_conversation_is_walked_from_its_start(policy: Policy, budget: int) -> None:
+    replays = Counted()
+    planned(RUN[:-2], replays)
+    assert planned(RUN, replays, policy, budget) == planned(RUN, None, policy, budget)
+    assert replays.stepped_over == 0
+
+
+def test_another_conversation_with_the_same_last_message_is_not_taken_for_it() -> None:
+    replays = Counted()
+    planned(RUN[:-2], replays)
+    other = [system("You are careless."), *RUN[1:]]
+    assert planned(other, replays) == planned(other, None)
+    assert replays.stepped_over == 0
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        [calls("x", "y"), result("x")],  # a result is still missing
+        [assistant("I begin")],  # a prefill, which the next answer takes the place of
+    ],
+)
+def test_a_history_that_may_still_change_at_its_end_is_not_gone_on_from(end: list[bytes]) -> None:
+    replays = Counted()
+    planned([*RUN, *end], replays)
+    longer = [*RUN, *end, result("y"), assistant("Done."), user("Next.")]
+    assert planned(longer, replays) == planned(longer, None)
+    assert replays.stepped_over == 0
+
+
+def test_what_is_kept_is_bounded() -> None:
+    replays = Counted(most_messages=150)
+    other = [system(), user("Another task."), *tool_loop(60, start=100)]
+    planned(RUN[:-2], replays)
+    planned(other[:-2], replays)
+    planned(RUN, replays)
+    assert replays.stepped_over == 0
+    planned([*RUN, *tool_loop(100)], replays)  # too long to be kept at all
+    planned([*RUN, *tool_loop(101)], replays)
+    assert replays.stepped_over == 0
+
+
+def test_no_text_is_kept() -> None:
+    replays = Replays()
+    planned(RUN, replays)
+    (kept,) = replays._kept.values()
+    assert kept.state.structure.raws == ()
