@@ -22,7 +22,8 @@ def ring(**settings: object) -> Ring:
 
 def add(to: Ring, notes: Notes | None = None, tenant: bytes = b"a") -> Kept:
     notes = notes or Notes("r", "chat")
-    to.add(notes.record(notes.clock()), notes, tenant)
+    notes.tenant = tenant
+    to.add(notes.record(notes.clock()), notes)
     kept = to.find(to.newest)
     assert kept is not None
     return kept
@@ -68,13 +69,15 @@ async def test_bodies_take_no_more_memory_than_they_may() -> None:
     assert add(kept, notes).bodies is None
 
 
-async def test_the_figures_of_a_request_outlive_those_of_its_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_module, "MOST_MESSAGES", 50)
+async def test_figures_that_were_looked_at_outlive_those_of_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring_module, "MOST_MESSAGES", 100)
     kept, notes = ring(), planned_notes(cycles=20)
-    first, second = add(kept, notes), add(kept, notes)
-    assert first.sketch is None
-    assert second.sketch is not None
-    assert first.kinds == second.kinds
+    seen, unseen = add(kept, notes), add(kept, notes)
+    assert seen.kinds
+    newest = [add(kept, notes) for _ in range(2)]
+    assert [each.sketch for each in (seen, unseen)] == [None, None]
+    assert [each.sketch is not None for each in newest] == [True, True]
+    assert (seen.kinds, unseen.kinds) == (newest[0].kinds, None)
 
 
 async def test_a_reader_is_woken_by_an_exchange() -> None:

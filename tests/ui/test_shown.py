@@ -22,7 +22,7 @@ def sent(cycles: int, status: int = 200) -> Notes:
 def kept(*notes: Notes) -> Ring:
     ring = Ring(UiSettings())
     for each in notes:
-        ring.add(each.record(each.clock()), each, b"")
+        ring.add(each.record(each.clock()), each)
     return ring
 
 
@@ -52,7 +52,8 @@ def test_conversations_are_listed_by_their_newest_request() -> None:
     other = Notes("r", "chat")
     other.planned(sent(1).shaping, 0.0)  # type: ignore[arg-type]
     ring = kept(sent(2), sent(3))
-    ring.add(other.record(other.clock()), other, b"another tenant")
+    other.tenant = b"another"
+    ring.add(other.record(other.clock()), other)
     newest, oldest = conversations(ring.after(0))
     assert (newest.requests, oldest.requests) == (1, 2)
     assert oldest.messages == 8

@@ -25,7 +25,7 @@ from trimtab.errors import (
     UpgradeRefused,
     UpstreamError,
 )
-from trimtab.exchange.access import Access, tenant
+from trimtab.exchange.access import Access
 from trimtab.exchange.chat import ChatExchange
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Incoming, reply
@@ -80,7 +80,7 @@ class Gateway:
             await self._fail(self._error_for(failure, notes), downstream, notes)
             _drop_frames(failure)
         finally:
-            self._end(incoming, notes)
+            self._end(notes)
 
     async def plan(self, incoming: Incoming, body: Body) -> ContextPlan:
         """`POST /v1/context/plan`: what would be done with a chat completion. Raises the TrimtabError that the client
@@ -126,7 +126,7 @@ class Gateway:
                 raise
             raise error from failure
         finally:
-            self._end(incoming, notes)
+            self._end(notes)
 
     async def turn_away(self, incoming: Incoming, downstream: Downstream, *, draining: bool) -> None:
         """Answer a request that cannot be taken now: too many are in flight, or the server is `draining`."""
@@ -142,13 +142,13 @@ class Gateway:
         error = InvalidRequest("The client closed the connection before its answer was ready.")
         await self._fail(error, downstream, notes)
 
-    def _end(self, incoming: Incoming, notes: Notes) -> None:
+    def _end(self, notes: Notes) -> None:
         """Every exchange ends here, once."""
         self._telemetry.metrics.ended()
         record = notes.record(notes.clock())
         self._telemetry.observe(record, notes.span)
         if self._services.keeper is not None:
-            self._services.keeper.add(record, notes, tenant(incoming))
+            self._services.keeper.add(record, notes)
 
     def _trace(self, incoming: Incoming, notes: Notes) -> None:
         """Begin the exchange's span where traces are on; else only note the client's trace, which the upstream gets."""

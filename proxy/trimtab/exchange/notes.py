@@ -101,6 +101,7 @@ class Notes:
         self.overflow = False
         self.fail_open = self.error_code = self.upstream_request_id = ""
         self.trace_id = self.method = self.endpoint = ""
+        self.tenant = b""  # a digest of the tenant, once the request is read
         self.keeps_body = False  # an operator wants to see what is sent (`[ui] text`)
         self.body: bytes | None = None  # as sent, where it is kept
 
@@ -201,7 +202,7 @@ class Keeper(Protocol):
         """Whether bodies are kept."""
         ...
 
-    def add(self, exchange: Exchange, notes: Notes, tenant: bytes) -> None:
+    def add(self, exchange: Exchange, notes: Notes) -> None:
         """Keep what is wanted of one exchange that has ended; not the notes themselves."""
         ...
 

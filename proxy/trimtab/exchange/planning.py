@@ -81,7 +81,8 @@ class Planning:
         model = self.reading.request.model
         self.caller = caller_of(self.tenant, self.reading.request)
         self.upstream = self._calls.route(model or None)
-        self._notes.model, self._notes.upstream = model, self.upstream.name
+        notes = self._notes
+        notes.model, notes.upstream, notes.tenant = model, self.upstream.name, self.caller.tenant
 
     def _recognized(self, raw: bytes) -> Dialect:
         self._bounds.check_values(raw)

@@ -165,7 +165,8 @@ def _conversations(ring: Ring, refusals: Refusals) -> list[Any]:
     @get("/conversations/{name:str}", sync_to_thread=False, responses=refusals)
     def one(name: FromPath[str]) -> Conversation:
         """One conversation: a column for each request, by kind of tokens."""
-        found = [column(kept) for kept in ring.after(0) if kept.conversation == name]
+        of_it = (kept for kept in ring.after(0) if kept.conversation == name)
+        found = [column(kept) for kept in of_it if kept.kinds is not None]
         if not found:
             raise NotKept("No request of this conversation is kept any more. See /ui/api/conversations.")
         return Conversation(name, found)

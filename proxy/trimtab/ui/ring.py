@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from hashlib import blake2b
 from time import time
 
 import msgspec
 
+from trimtab.context.read.views import View
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.notes import Notes
 from trimtab.telemetry import Exchange, SummaryRun
@@ -43,30 +44,32 @@ class Bodies(msgspec.Struct, frozen=True):
 class Kept(msgspec.Struct):
     """One exchange. `number` counts all exchanges of the process, from 1; `ended_at` is in seconds of Unix time.
 
-    `conversation` is the same for requests of one tenant that begin with the same question; "" where nothing was
-    planned. Later requests than this one take `bodies` and `sketch` away again, where they need the room.
+    `begins` is a digest of the first question and `tenant` one of the tenant. Later requests than this one take
+    `bodies` and `sketch` away again, where they need the room.
     """
 
     number: int
     ended_at: float
     exchange: Exchange
-    conversation: str = ""
+    begins: bytes = b""
+    tenant: bytes = b""
     messages: int = 0
     sketch: Sketch | None = None
     bodies: Bodies | None = None
     _kinds: dict[Kind, int] | None = None
 
     @property
+    def conversation(self) -> str:
+        """The name of the conversation, new in every process: the same for requests of one tenant that begin with the
+        same question. "" where nothing was planned."""
+        return blake2b(self.begins + self.tenant, digest_size=6).hexdigest() if self.begins else ""
+
+    @property
     def kinds(self) -> dict[Kind, int] | None:
-        """Tokens sent by kind; None where nothing was planned."""
+        """Tokens sent by kind; None where nothing was planned, or nobody looked in time."""
         if self._kinds is None and self.sketch is not None:
             self._kinds = by_kind(self.sketch)
         return self._kinds
-
-    def lose_sketch(self) -> None:
-        """Keep the figures of the whole request, and let those of each message go."""
-        _ = self.kinds
-        self.sketch = None
 
 
 class Ring:
@@ -87,30 +90,30 @@ class Ring:
         """Whether bodies are kept."""
         return self._settings.text
 
-    def add(self, exchange: Exchange, notes: Notes, tenant: bytes) -> None:
-        """Keep one exchange that has ended, and who it belongs to."""
+    def add(self, exchange: Exchange, notes: Notes) -> None:
+        """Keep one exchange that has ended."""
         self.newest += 1
         kept = Kept(self.newest, self._clock(), exchange)
         self._kept.append(kept)
         shaping = notes.shaping
         if shaping is not None:
-            self._keep_plan(kept, shaping, tenant)
+            kept.tenant = notes.tenant
+            self._keep_plan(kept, shaping)
             if self._settings.text and notes.body is not None:
                 self._keep_bodies(kept, Bodies(shaping.request.body, notes.body, shaping, notes.gathered.text))
         if self._added is not None:
             self._added.set()
 
-    def _keep_plan(self, kept: Kept, shaping: Shaping, tenant: bytes) -> None:
+    def _keep_plan(self, kept: Kept, shaping: Shaping) -> None:
         views = shaping.history.views
-        kept.messages, kept.conversation = len(views), conversation_of(shaping, tenant)
+        kept.messages, kept.begins = len(views), _first_question(views)
         kept.sketch = sketch(shaping)
         self._sketched.append(kept)
         self._views += len(views)
         while len(self._sketched) > self._settings.keep or (self._views > MOST_MESSAGES and len(self._sketched) > 1):
             oldest = self._sketched.popleft()
             self._views -= oldest.messages
-            if oldest is not kept and self._is_in_ring(oldest):
-                oldest.lose_sketch()
+            oldest.sketch = None
 
     def _keep_bodies(self, kept: Kept, bodies: Bodies) -> None:
         kept.bodies = bodies
@@ -121,9 +124,6 @@ class Ring:
             if oldest.bodies is not None:
                 self._bytes -= oldest.bodies.size
                 oldest.bodies = None
-
-    def _is_in_ring(self, kept: Kept) -> bool:
-        return kept.number > self.newest - len(self._kept)
 
     def add_run(self, run: SummaryRun) -> None:
         """Keep one call of the summary model."""
@@ -160,10 +160,9 @@ class Ring:
                 await self.wait(seconds)
 
 
-def conversation_of(shaping: Shaping, tenant: bytes) -> str:
-    """The name of a conversation: a digest of its tenant and of its first question, new in every process."""
-    views = shaping.history.views
-    first = next((view for view in views if view.role == "user"), views[0] if views else None)
-    if first is None:
-        return ""
-    return blake2b(first.digest + tenant, digest_size=6).hexdigest()
+def _first_question(views: Sequence[View]) -> bytes:
+    """The digest of the first user message, else of the first message."""
+    for view in views:
+        if view.role == "user":
+            return view.digest
+    return views[0].digest if views else b""

@@ -232,10 +232,10 @@ def conversations(all_kept: Iterable[Kept]) -> list[ShownConversation]:
     newest: dict[str, Kept] = {}
     requests: dict[str, int] = {}
     for kept in all_kept:
-        if kept.conversation:
-            newest.pop(kept.conversation, None)
-            newest[kept.conversation] = kept
-            requests[kept.conversation] = requests.get(kept.conversation, 0) + 1
+        if name := kept.conversation:
+            newest.pop(name, None)
+            newest[name] = kept
+            requests[name] = requests.get(name, 0) + 1
     return [_conversation(kept, requests[name]) for name, kept in reversed(newest.items())]
 
 
