@@ -84,6 +84,8 @@ async def test_a_client_learns_what_its_conversation_has_cost_in_summaries_so_fa
     (added,) = [e for e in streamed.body.split(b"\n\n") if e.startswith(b"data: {") and b'"trimtab"' in e]
     shown = msgspec.json.decode(added.removeprefix(b"data: "))
     assert (shown["choices"], shown["trimtab"]["summaries_so_far"]) == ([], so_far(more))
+    assert shown["trimtab"]["messages"]["sent"] == len(upstream.requests[-3].json()["messages"])
+    assert shown["trimtab"]["first_kept"] > shown["trimtab"]["summary_messages"] > 0
     (applied,) = edits.json()["context_management"]["applied_edits"]
     assert applied["summaries_so_far"] == so_far(more)
     assert silent.json() == COMPLETION
@@ -94,6 +96,7 @@ async def test_an_explained_answer_of_a_request_that_fits_says_so() -> None:
     async with ScriptedUpstream(either) as upstream, running(upstream.base_url, WAITED) as proxy:
         answer, stream = await ask(proxy, 1), await ask(proxy, 1, stream=True)
     assert answer.json()["trimtab"]["edits"] == {}
+    assert answer.json()["trimtab"]["messages"] == {"received": 4, "sent": 4}
     assert answer.json()["trimtab"]["tokens"]["budget"] == 7_168
     assert stream.body.startswith(b': trimtab {"tokens":')
     assert stream.body.endswith(b"data: [DONE]\n\n")

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from tests.exchange.requests import shaping
 from tests.support.conversations import agent_run, chat, prose
+from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Edit, Plan
 from trimtab.context.policy import Policy
 from trimtab.exchange.decide import Shaping
@@ -126,3 +127,26 @@ def test_no_report_holds_a_word_of_the_conversation() -> None:
     ]
     assert made.plan.edits
     assert not [text for text in shown if secret in text]
+
+
+def explained(made: Shaping, gathered: Gathered = NO_SUMMARY, *, sent: bool = True) -> dict[str, Any]:
+    (found,) = Report(made, edited(made), gathered, sent).fields(managed=False, explain=True).values()
+    return found  # type: ignore[no-any-return]
+
+
+def test_who_asks_is_told_which_messages_were_sent_and_what_each_stage_did() -> None:
+    made = shaping(chat(60))
+    shown, dropped = explained(made, Gathered("a summary", "miss", 900, 80)), edited(made)[0]
+    sent = len(apply(made.request.messages, made.plan, "a summary"))
+    assert shown["messages"] == {"received": 122, "sent": sent}
+    assert shown["stages"] == [{"stage": "dropped", "messages": dropped.count, "tokens": dropped.tokens}]
+    assert shown["own_tokens"] == {"input": 900, "output": 80}
+    gone = {edit.index for edit in made.plan.edits}
+    assert shown["first_kept"] == min(set(range(2, 122)) - gone)
+
+
+def test_of_a_request_that_was_left_alone_everything_is_kept() -> None:
+    shown = explained(shaping(chat(1)))
+    assert shown["messages"] == {"received": 4, "sent": 4}
+    assert (shown["first_kept"], shown["stages"], shown["own_tokens"]) == (None, [], {"input": 0, "output": 0})
+    assert explained(shaping(chat(60)), sent=False)["messages"] == {"received": 122, "sent": 0}

@@ -25,7 +25,7 @@ from trimtab.errors import (
     UpgradeRefused,
     UpstreamError,
 )
-from trimtab.exchange.access import Access
+from trimtab.exchange.access import Access, tenant
 from trimtab.exchange.chat import ChatExchange
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, Incoming, reply

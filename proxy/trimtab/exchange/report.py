@@ -152,7 +152,29 @@ class Report(msgspec.Struct, frozen=True):
         """The fields that are added to the answer's body: `context_management` for a request that had one for us,
         `trimtab` for one with `x-trimtab-explain`."""
         added: dict[str, Any] = {"context_management": {"applied_edits": self._applied_edits()}} if managed else {}
-        return {**added, "trimtab": self._shown()} if explain else added
+        return {**added, "trimtab": self._shown() | self._explained()} if explain else added
+
+    def _explained(self) -> dict[str, Any]:
+        """What only those see who ask for it. `first_kept` is the place, from 0, of the oldest message after the cut
+        that was sent; null where nothing was cut. `own_tokens` are what this request's summary has cost."""
+        plan = self.shaping.plan
+        received = len(self.shaping.history.views)
+        removed = {edit.index for edit in plan.edits if edit.stage in ("dropped", "summarized")} if self.sent else set()
+        kept = [i for i in range(plan.gap.index, received) if i not in removed] if plan.gap is not None else []
+        return {
+            "messages": {
+                "received": received,
+                "sent": received - len(removed) + self._gap_messages() if self.sent else 0,
+            },
+            "first_kept": kept[0] if kept else None,
+            "stages": [{"stage": e.stage, "messages": e.count, "tokens": e.tokens} for e in self.edits],
+            "own_tokens": {"input": self.gathered.tokens_in, "output": self.gathered.tokens_out},
+        }
+
+    def _gap_messages(self) -> int:
+        """How many messages stand in the gap."""
+        gap = self.shaping.plan.gap
+        return int(gap is not None and gap.into is None and (gap.note or bool(self.gathered.text)))
 
     def _applied_edits(self) -> list[dict[str, Any]]:
         """In the vocabulary of the request, and in ours for the stages it lacks."""

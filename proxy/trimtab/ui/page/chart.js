@@ -7,6 +7,7 @@ import { compact, count, percent } from "./format.js";
 export const KINDS = ["system", "tools", "task", "talk", "results", "extract", "summary"];
 const SYNC = "conversation";
 
+const tall = () => Math.round(Math.min(800, Math.max(300, innerHeight * 0.33)));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** Draw `columns` into `element`; `chosen(i)` is called when one is clicked. Returns { select(i), withRemoved(bool), close() }. */
@@ -29,6 +30,10 @@ export function chart(element, columns, chosen) {
     const x = plot.valToPos(selected + 1, "x", true);
     plot.ctx.fillStyle = colour("chosen");
     plot.ctx.fillRect(x - half, plot.bbox.top, half * 2, plot.bbox.height);
+  }], draw: [(plot) => {
+    const x = plot.valToPos(selected + 1, "x", true);
+    plot.ctx.fillStyle = colour("ink");
+    plot.ctx.fillRect(x - devicePixelRatio / 2, plot.bbox.top, devicePixelRatio, plot.bbox.height);
   }] } };
 
   function options(width, height, scales, series, axis) {
@@ -58,7 +63,7 @@ export function chart(element, columns, chosen) {
     const budget = { stroke: colour("budget"), width: 2, dash: [6, 4], points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
     const data = [columns.map((_, i) => i + 1), ...cumulated.reverse(), columns.map((column) => column.exchange.budget || null)];
     const most = Math.max(...totals, ...columns.map((column) => column.exchange.budget));
-    return new uPlot(options(width, 300, { y: { range: () => [0, most * 1.06] } }, [{}, ...series.reverse(), budget],
+    return new uPlot(options(width, tall(), { y: { range: () => [0, most * 1.06] } }, [{}, ...series.reverse(), budget],
       { values: (_, ticks) => ticks.map(compact) }), data, into);
   }
 
