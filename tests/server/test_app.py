@@ -58,9 +58,11 @@ async def test_metrics_are_in_the_format_the_scraper_asks_for() -> None:
     ("method", "path", "status"),
     [
         ("GET", "/", 404),
-        ("POST", "/chat/completions", 404),
+        ("POST", "/chat", 404),
+        ("POST", "/props", 404),
+        ("POST", "/api/delete", 404),
         ("GET", "/v1", 404),
-        ("GET", "/models", 404),
+        ("GET", "/modelss", 404),
         ("GET", "/healthz", 404),
         ("GET", "/%761/models", 404),
         ("GET", "/schema", 404),

@@ -31,7 +31,7 @@ ROWS = {
     # where it goes
     "absolute-form": Row(request(b"http://evil.example/v1/chat/completions"), 200, CHAT),
     "absolute-form, another scheme": Row(get(b"gopher://evil.example/v1/models"), 200, ("/v1/models",)),
-    "two slashes before v1": Row(request(b"//v1/chat/completions"), 404),
+    "two slashes before v1": Row(request(b"//v1/chat/completions"), 200, ("/v1/chat/completions",)),
     "two slashes within": Row(request(b"/v1//chat/completions"), 200, ("/v1//chat/completions",)),
     "a slash at the end": Row(request(b"/v1/chat/completions/"), 200, ("/v1/chat/completions/",)),
     "an escaped slash": Row(request(b"/v1/chat%2Fcompletions"), 200, ("/v1/chat%2Fcompletions",)),

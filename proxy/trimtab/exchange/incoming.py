@@ -5,14 +5,13 @@ The server makes them from ASGI; tests make them from anything.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
-from urllib.parse import unquote
 
 import msgspec
 
 from trimtab.errors import BodyTooLarge
+from trimtab.exchange.spellings import endpoint_of
 from trimtab.wire.values import has_more_values
 
 CHAT = "/v1/chat/completions"
@@ -34,7 +33,7 @@ def first_values(headers: Headers) -> dict[bytes, bytes]:
 def plain_path(path: str) -> str:
     """A path in its plain spelling, for comparing. Most servers treat the other spellings like it (an escaped letter, a
     slash too many), so requests to them are managed like it."""
-    return path if path == CHAT else re.sub("/+", "/", unquote(path)).rstrip("/")
+    return path if path == CHAT else endpoint_of(path)
 
 
 class Bounds(msgspec.Struct, frozen=True):

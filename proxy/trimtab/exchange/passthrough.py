@@ -23,6 +23,7 @@ from trimtab.exchange.notes import Notes
 from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
 from trimtab.exchange.outgoing import unread_without_marks
 from trimtab.exchange.relay import RelayOptions, relay
+from trimtab.exchange.spellings import deployment_of
 from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
@@ -82,7 +83,8 @@ class _Named(msgspec.Struct):
 
 
 def named_model(incoming: Incoming, body: bytes) -> str | None:
-    """The model a request is about: its body's `model`, or the last part of `/v1/models/NAME`. None where it names
+    """The model a request is about: its body's `model`, or the part of the path that names it (`/v1/models/NAME`,
+    `/openai/deployments/NAME/…`). None where it names
     none, or in a way that cannot be read: the upstream will refuse that itself. Never raises."""
     if incoming.path.startswith(_MODELS + "/"):
         return unquote(incoming.path[len(_MODELS) + 1 :]) or None
@@ -91,8 +93,9 @@ def named_model(incoming: Incoming, body: bytes) -> str | None:
             model = msgspec.json.decode(msgspec.json.decode(source, type=_Named).model)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        return model if isinstance(model, str) else None
-    return _leniently(body) if len(body) <= _LARGEST_READ_AGAIN else None
+        return model if isinstance(model, str) else deployment_of(incoming.path) or None
+    found = _leniently(body) if len(body) <= _LARGEST_READ_AGAIN else None
+    return found or deployment_of(incoming.path) or None
 
 
 class _Streamed(msgspec.Struct):

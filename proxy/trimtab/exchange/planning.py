@@ -24,6 +24,7 @@ from trimtab.exchange.incoming import Body, Bounds, Incoming
 from trimtab.exchange.notes import Keeper, Notes
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
 from trimtab.exchange.outgoing import without_marks
+from trimtab.exchange.spellings import deployment_of
 from trimtab.exchange.stored import stateless, turn_of
 from trimtab.exchange.summary_call import Compaction
 from trimtab.limits import Caller
@@ -90,6 +91,9 @@ class Planning:
 
     def _read(self, raw: bytes) -> Reading:
         reading = self._decider.read(raw, self.tenant, self.dialect, self._bounds.check_values)
+        if not reading.request.model and (named := deployment_of(self._incoming.path)):
+            request = msgspec.structs.replace(reading.request, model=named)
+            reading = msgspec.structs.replace(reading, request=request)
         self._bounds.check_messages(len(reading.request.messages))
         return reading
 

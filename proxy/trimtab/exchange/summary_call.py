@@ -25,6 +25,7 @@ from trimtab.errors import UpstreamError
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.report import NO_SUMMARY, Gathered
+from trimtab.exchange.spellings import deployment_path
 from trimtab.summaries.chain import Spent, Writer
 from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
 from trimtab.summaries.settings import CompactionSettings
@@ -219,7 +220,8 @@ async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request:
     report = UpstreamCall(upstream.name)
     try:
         body = msgspec.json.encode(dialect.asked(fields, request.max_tokens))
-        reply = await calls.reply(upstream, "POST", dialect.path, body, request.credential, dialect, request.carried)
+        path = deployment_path(request.carried.path, request.model) or dialect.path
+        reply = await calls.reply(upstream, "POST", path, body, request.credential, dialect, request.carried)
         report = UpstreamCall(upstream.name, reply.status, reply.retries)
     except UpstreamError as error:
         report = UpstreamCall(upstream.name, 0, error.retries)

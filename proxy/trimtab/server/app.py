@@ -25,6 +25,7 @@ from trimtab import __version__
 from trimtab.errors import RequestError, TrimtabError
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_id
+from trimtab.exchange.spellings import api_path
 from trimtab.server.conversations import conversation_routes, serves
 from trimtab.server.cors import Cors
 from trimtab.server.front import Front
@@ -49,7 +50,7 @@ def create_app(parts: Parts) -> ASGIApp:
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         # The path as it was sent: `/%761/` is another path, and must not reach an upstream as `/v1/`.
-        api = scope["type"] == "http" and (scope.get("raw_path") or b"").startswith(b"/v1/")
+        api = scope["type"] == "http" and is_api(scope["method"], scope.get("raw_path") or b"")
         await (front if api else pages)(scope, receive, send)
 
     shared: ASGIApp = Cors(app, origins) if origins else app  # type: ignore[assignment]
@@ -60,6 +61,13 @@ def create_app(parts: Parts) -> ASGIApp:
         await (pages if own else shared)(scope, receive, send)
 
     return apart
+
+
+def is_api(method: str, raw_path: bytes) -> bool:
+    """True for a path that goes to an upstream, in any of its spellings."""
+    if raw_path.startswith(b"/v1/"):
+        return True
+    return api_path(method, raw_path.split(b"?")[0].decode("latin-1")) is not None
 
 
 class Health(msgspec.Struct, frozen=True):

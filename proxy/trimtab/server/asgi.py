@@ -13,6 +13,7 @@ from typing import Any
 
 from trimtab.errors import BodyTooLarge, UnknownEncoding, UploadTimeout
 from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values, plain_path
+from trimtab.exchange.spellings import api_path
 from trimtab.server.load import Load
 from trimtab.server.watch import Message, Receive, Send
 from trimtab.wire.encoding import decode_body
@@ -187,4 +188,5 @@ def incoming_of(scope: Message) -> Incoming:
     path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
     given = fields.get(b"x-request-id", b"").decode("latin-1")
     request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
+    path = api_path(scope["method"], path) or path
     return Incoming(scope["method"], path, plain_path(path), scope["query_string"], headers, request_id, fields)

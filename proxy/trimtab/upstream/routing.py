@@ -8,7 +8,8 @@ SDK's rule: what follows `/v1` in the client's path is appended to `base_url`, h
     https://ark.example/api/v3          https://ark.example/api/v3/chat/completions
     https://api.perplexity.ai           https://api.perplexity.ai/chat/completions
 
-A path outside `/v1` (llama.cpp's `/props`, Ollama's `/api/show`) replaces the `/v1` at the end of `base_url`.
+A path outside `/v1` (llama.cpp's `/props`, Ollama's `/api/show`) replaces the `/v1` at the end of `base_url`, one of an
+Azure deployment (`/openai/deployments/NAME/…`) the `/openai` or `/openai/v1`.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ def url_of(base_url: str, path: str, query: bytes = b"") -> str:
             "Dot segments or unescaped characters in the path. Use the plain API path, such as /v1/chat/completions."
         )
     base = base_url.rstrip("/")
-    managed = path == "/v1" or path.startswith("/v1/")
-    url = base + path[3:] if managed else base.removesuffix("/v1") + path
+    if path == "/v1" or path.startswith("/v1/"):
+        url = base + path[3:]
+    else:
+        root = base.removesuffix("/v1")
+        url = (root.removesuffix("/openai") if path.startswith("/openai/") else root) + path
     return f"{url}?{_query(query)}" if query else url
 
 

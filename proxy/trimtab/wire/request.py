@@ -27,10 +27,11 @@ class Unmanaged(Unreadable):
 
 class Carried(msgspec.Struct, frozen=True):
     """What a call of our own carries over from the client's request, so that it goes the same way: the headers that are
-    about neither its connection nor its body, and the query."""
+    about neither its connection nor its body, and the query; and the path, where that names an Azure deployment."""
 
     headers: tuple[tuple[bytes, bytes], ...] = ()
     query: bytes = b""
+    path: str = ""
 
     def __repr__(self) -> str:
         return f"Carried({len(self.headers)} headers)"

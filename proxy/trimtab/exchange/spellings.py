@@ -1,0 +1,62 @@
+"""Which paths are the API's, in the spellings that people configure.
+
+A client's base URL may lack the `/v1`, have it twice, or have a provider's prefix before it; an Azure client names the
+deployment in the path. All of these are the one API. A few paths at the root, where clients of llama.cpp, Ollama and
+LiteLLM find the window of a model, are passed on; they only read. Anything else at the root is a page of our own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, unquote
+
+_PREFIXED = re.compile(r"/+(?:(?:openai|api)/+)?(?:v1/+)+(.+)")
+_WITHOUT = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)(?:/.*)?/?")
+_AZURE = re.compile(r"/openai/deployments/([^/]+)/(.+)")
+_AZURE_ROOT: Final = "/openai/"
+
+_NATIVE: Final = frozenset(
+    {
+        ("GET", "/props"),  # llama.cpp; a POST would change its settings
+        ("POST", "/tokenize"),
+        ("POST", "/detokenize"),
+        ("GET", "/api/version"),  # Ollama
+        ("GET", "/api/tags"),
+        ("GET", "/api/ps"),
+        ("POST", "/api/show"),
+        ("GET", "/model/info"),  # LiteLLM
+        ("GET", "/version"),  # vLLM
+    }
+)
+
+
+def api_path(method: str, path: str) -> str | None:
+    """The path of a request to the API, which begins with `/v1/` unless it is a deployment's or a server's own; None
+    for any other. Both are escaped; an escaped `/v1` is another path."""
+    if path.startswith("/v1/") and not path.startswith("/v1/v1/"):
+        return path
+    if found := _PREFIXED.fullmatch(path):
+        return f"/v1/{found[1]}"
+    if _AZURE.fullmatch(path) or (method, path) in _NATIVE:
+        return path
+    return f"/v1{path}" if _WITHOUT.fullmatch(path) else None
+
+
+def endpoint_of(path: str) -> str:
+    """The plain spelling of an API path, by which its kind is known."""
+    if found := _AZURE.fullmatch(path):
+        path = f"/v1/{found[2]}"
+    return re.sub("/+", "/", unquote(path)).rstrip("/")
+
+
+def deployment_of(path: str) -> str:
+    """The deployment that an Azure path names; "" for any other path."""
+    found = _AZURE.fullmatch(path)
+    return unquote(found[1]) if found else ""
+
+
+def deployment_path(path: str, model: str) -> str:
+    """The Azure path of another deployment."""
+    found = _AZURE.fullmatch(path)
+    return f"{_AZURE_ROOT}deployments/{quote(model, safe='')}/{found[2]}" if found else path
