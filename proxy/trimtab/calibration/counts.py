@@ -57,18 +57,17 @@ class Counts:
 
     def find(self, upstream: str, model: str, history: History) -> LastCount:
         """The newest count of this conversation, of any of its beginnings within `_REACH` messages of its end."""
-        keys = _keys(upstream, model, history)
         views, new = history.views, 0
-        for length in range(len(views), max(-1, len(views) - _REACH), -1):
-            count: Count | None = self._counts.get(keys[length])
+        for back, chain in enumerate(reversed(history.chains(_REACH)[-_REACH:])):
+            count: Count | None = self._counts.get((upstream, model, history.extras, chain))
             if count is not None:
                 return LastCount(count, new)
-            new += views[length - 1].tokens if length else 0
+            new += views[-1 - back].tokens if back < len(views) else 0
         return NO_COUNT
 
     def remember(self, upstream: str, model: str, history: History, count: Count) -> None:
         """Keep the upstream's count of this conversation."""
-        self._counts.put(_keys(upstream, model, history)[-1], count)
+        self._counts.put((upstream, model, history.extras, history.chains(0)[-1]), count)
 
 
 def counted(estimated: int, tokens: int, factor: float | None) -> Count | None:
@@ -94,13 +93,3 @@ def factor_of(last: LastCount, model_factor: float) -> float:
         return count.factor
     steps = math.ceil(math.log(count.ratio * _MARGIN) / math.log(GRID))
     return float(GRID**steps)
-
-
-def _keys(upstream: str, model: str, history: History) -> list[int]:
-    """A key for each beginning of the conversation: of 0 messages, of 1, and so on."""
-    key = hash((upstream, model, history.extras))
-    keys = [key]
-    for view in history.views:
-        key = hash((key, view.digest))
-        keys.append(key)
-    return keys

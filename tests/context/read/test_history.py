@@ -53,6 +53,9 @@ class Repeated:
         fresh = history(list(plain.messages), plain.extras, Memo())
         request, made = self.read(body)
         assert (made.views, made.tokens, made.marked) == (fresh.views, fresh.tokens, fresh.marked)
+        for newest in (0, 1, 3, len(made.views)):  # its beginnings have the same names
+            names = fresh.chains(newest)
+            assert made.chains(newest)[-newest - 1 :] == names[-newest - 1 :]
         assert len(request.messages) == len(plain.messages)
         assert [bytes(raw) for raw in request.messages] == [bytes(raw) for raw in plain.messages]
         for name in ("body", "source", "model", "stream", "max_tokens", "has_tools", "stream_options"):

@@ -104,8 +104,8 @@ def test_what_is_in_use_outlives_what_is_not() -> None:
 
 def test_marks_are_counted_from_the_first_message() -> None:
     views = [View("user", n) for n in (1, 2, 4)]
-    first = Prefix(views[:2], [slice(0, 5), slice(6, 10)], 3, (1,))
-    assert Prefix(views[2:], [slice(11, 20)], 7, (1, 2), first).all() == (
+    first = Prefix(views[:2], [slice(0, 5), slice(6, 10)], 3, (1,), 2, 0)
+    assert Prefix(views[2:], [slice(11, 20)], 7, (1, 2), 3, 0, first).all() == (
         views,
         [slice(0, 5), slice(6, 10), slice(11, 20)],
         {},

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import Match, Prefixes
+from trimtab.context.read.prefixes import Match, Prefix, Prefixes, chained
 from trimtab.context.read.views import View
 from trimtab.wire.chat import decode
 from trimtab.wire.messages import Messages, Parts, Spans, listed
@@ -26,6 +26,15 @@ class History(msgspec.Struct, frozen=True):
     extras: int  # of what the model reads beside the messages: tools, response format, prediction
     tokens: int  # of everything
     marked: tuple[int, ...] = ()  # messages that have a field `pinned`
+    prefix: Prefix | None = None  # the one that was known when it was read
+
+    def chains(self, newest: int) -> list[int]:
+        """The hashes that name its beginnings, the longest last: at least those of all but up to `newest` messages.
+        See `prefixes.chained`."""
+        known = self.prefix
+        while known is not None and known.count > len(self.views) - newest:
+            known = known.before
+        return chained(self.views, 0) if known is None else chained(self.views[known.count :], known.chain)
 
 
 def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
@@ -97,4 +106,4 @@ def _resumed(match: Match, request: Request, memo: Memo) -> History:
         return history(messages, request.extras, memo)
     rest = history(messages.fresh, request.extras, memo)
     marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
-    return History(messages, [*match.views, *rest.views], rest.extras, prefix.tokens + rest.tokens, marked)
+    return History(messages, [*match.views, *rest.views], rest.extras, prefix.tokens + rest.tokens, marked, prefix)

@@ -26,12 +26,14 @@ _MOST = 50_000  # messages and prefixes in each generation
 
 class Prefix(msgspec.Struct, frozen=True):
     """The first messages of a body. `views`, `spans` and `cuts` are those of the messages that are not in `before`, the
-    prefix one block shorter or more; `tokens` and `marked` are of all."""
+    prefix one block shorter or more; `tokens`, `marked`, `count` (of views) and `chain` are of all."""
 
     views: Sequence[View]
     spans: Spans
     tokens: int
     marked: tuple[int, ...]  # views of what has a field `pinned`
+    count: int
+    chain: int  # see `chained`
     before: Prefix | None = None
     cuts: Cuts = {}
 
@@ -106,9 +108,20 @@ def _extended(before: Prefix | None, seen: int, views: Sequence[View], spans: Sp
     """The prefix that has more messages than `before`, which has `seen` views."""
     tokens = sum([view.tokens for view in views])
     marked = tuple([i for i, view in enumerate(views, seen) if view.has_mark])
+    chain = chained(views, 0 if before is None else before.chain)[-1]
     if before is not None:
         tokens, marked = before.tokens + tokens, before.marked + marked
-    return Prefix(views, spans, tokens, marked, before, cuts)
+    return Prefix(views, spans, tokens, marked, seen + len(views), chain, before, cuts)
+
+
+def chained(views: Sequence[View], before: int = 0) -> list[int]:
+    """The hash that names the beginning of a conversation, of 0, of 1, and so on of these messages; `before` names what
+    is before them."""
+    chain = [before]
+    for view in views:
+        before = hash((before, view.digest))
+        chain.append(before)
+    return chain
 
 
 def _digests(body: bytes, block: int, tenant: bytes) -> list[bytes]:
