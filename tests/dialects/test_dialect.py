@@ -26,6 +26,12 @@ def test_a_body_that_is_sent_unchanged_keeps_its_bytes(dialect: Dialect) -> None
 
 
 @EACH
+def test_the_fields_that_choose_a_route_are_read(dialect: Dialect) -> None:
+    body = msgspec.json.encode({dialect.listed: [], "provider": {"only": ["a"]}, "models": []})
+    assert [bytes(raw) for raw in dialect.decode(body).routing] == [b'{"only":["a"]}']
+
+
+@EACH
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_request_or_a_clear_error(dialect: Dialect, raw: bytes) -> None:
     with suppress(InvalidRequest, Unreadable):
@@ -47,6 +53,7 @@ def test_any_json_has_a_view_and_can_be_read_for_a_summary(dialect: Dialect, val
     dialect.format.as_chat(raw)
     assert dialect.usage(raw, None) is None
     assert dialect.says_nothing(raw) in (True, False)
+    assert dialect.added(raw, {"trimtab": {}}) is None
 
 
 @EACH

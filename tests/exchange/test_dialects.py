@@ -88,6 +88,28 @@ async def test_a_mark_does_not_pass_with_what_the_server_holds() -> None:
     assert upstream.requests[0].body == raw.replace(b' ,"pinned":true', b"")
 
 
+@pytest.mark.parametrize(
+    ("path", "events", "at", "name"),
+    [
+        (RESPONSES, [CREATED, b'{"type":"response.completed","response":{"id":"resp_1","x":1.0}}'], 1, "response"),
+        (MESSAGES, [STARTED, b'{"type":"message_stop"}'], 0, "message"),
+    ],
+)
+async def test_what_was_done_stands_in_an_event_that_every_client_reads(
+    path: str, events: list[bytes], at: int, name: str
+) -> None:
+    sent = body(path, 40, 2_000, stream=True)
+    async with ScriptedUpstream(sse_reply(*events)) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, sent, path, **{"x-trimtab-explain": "true"})
+    lines = [line.removeprefix(b"data: ") for line in answer.body.splitlines() if line.startswith(b"data: ")]
+    found = [line for line in lines if line != b"[DONE]"]
+    added = msgspec.json.decode(found[at])
+    assert added[name].pop("trimtab")["edits"]["cleared"] > 0
+    assert added == msgspec.json.decode(events[at])
+    assert found[1 - at] == events[1 - at]
+    assert len(found) == len(events)
+
+
 @BOTH
 async def test_the_plan_endpoint_reads_every_format(path: str) -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:

@@ -30,7 +30,7 @@ class Chat:
     path = "/v1/chat/completions"
     listed = "messages"
     format = FORMAT
-    appends = True
+    appends = appends_chunk = True
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
     limited = "max_tokens"
     binding: tuple[bytes, ...] = ()
@@ -57,6 +57,10 @@ class Chat:
     def says_nothing(self, data: bytes) -> bool:
         """False: the first chunk is the answer's."""
         return False
+
+    def added(self, data: bytes, fields: Mapping[str, Any]) -> bytes | None:
+        """None: they are a chunk of their own."""
+        return None
 
     def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
         """As `Dialect.asked`."""

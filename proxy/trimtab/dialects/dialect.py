@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.format import Format
@@ -18,6 +19,22 @@ from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage
 
 Name = Literal["chat", "responses", "messages"]
+
+
+class _Event(msgspec.Struct):
+    type: Any = None
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
+def event_type(data: bytes) -> str:
+    """The type that the data of an event names; "" for none. Never raises."""
+    try:
+        kind = _decode_event(data).type
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    return kind if isinstance(kind, str) else ""
 
 
 class Dialect(Protocol):
@@ -78,6 +95,16 @@ class Dialect(Protocol):
 
     def says_nothing(self, data: bytes) -> bool:
         """True for an event that comes before anything is known of the answer. Never raises."""
+        ...
+
+    @property
+    def appends_chunk(self) -> bool:
+        """True where the fields that a client asked for are an event of their own, before the end of a stream."""
+        ...
+
+    def added(self, data: bytes, fields: Mapping[str, Any]) -> bytes | None:
+        """The data of an event with the fields that a client asked for, where this is the event that has them. Never
+        raises."""
         ...
 
     @property

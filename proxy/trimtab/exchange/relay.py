@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from trimtab.conversations.turns import Turn
-from trimtab.dialects.chat import CHAT
 from trimtab.errors import Conflict, StoreUnavailable, UpstreamError
 from trimtab.exchange.beginning import unpacking
 from trimtab.exchange.include_usage import is_for_us
@@ -23,11 +22,12 @@ from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.observed import Observed, is_uneventful
 from trimtab.exchange.offload import LIGHT_PIECE, read_beside
 from trimtab.exchange.pulse import Pulse
-from trimtab.exchange.report import Report, event_with_fields, with_fields
+from trimtab.exchange.report import Report, event_with_fields
 from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, is_heavy, overflow_in
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.upstream.headers import to_client
 from trimtab.wire import sse
+from trimtab.wire.body import with_fields
 from trimtab.wire.media import begins_like_events
 
 
@@ -184,8 +184,6 @@ class _Relay:
         # Where a client asked for no stream, what is labelled as one may be JSON: nothing of ours goes in unseen.
         plain = not encoded and (self._notes.stream or self._verdict.events)
         pulse = Pulse(self._down, options.keepalive_s if plain else 0, commented=begun)
-        if self._dialect is not CHAT:
-            self._adds = {}  # a client of typed events does not expect a chunk among them
         edited = (self._adds or options.include_usage) and plain
         try:
             if options.commented is not None and plain:
@@ -279,12 +277,16 @@ class _Relay:
             return b""
         if frame.data == sse.DONE:
             return self._added_event() + frame.raw
+        if self._adds and (added := self._dialect.added(frame.data, self._adds)) is not None:
+            self._adds = {}
+            return frame.raw.replace(frame.data, added, 1)
         return b"" if self._options.include_usage and is_for_us(frame.data) else frame.raw
 
     def _added_event(self) -> bytes:
-        """An event with the fields that the client asked for, once."""
+        """An event with the fields that the client asked for, once; none in a dialect of typed events, whose clients do
+        not expect it."""
         fields, self._adds = self._adds, {}
-        return event_with_fields(self._last, fields) if fields else b""
+        return event_with_fields(self._last, fields) if fields and self._dialect.appends_chunk else b""
 
     # -- both ----------------------------------------------------------------------------------------------------
 

@@ -192,15 +192,6 @@ class Report(msgspec.Struct, frozen=True):
         return done
 
 
-def with_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
-    """A JSON object with fields put before its closing brace; nothing else is touched. As it is where it is not one."""
-    head = body.rstrip()
-    if not head.endswith(b"}"):
-        return body
-    comma = b"" if head[:-1].rstrip().endswith(b"{") else b","
-    return head[:-1] + comma + msgspec.json.encode(fields)[1:]
-
-
 def event_with_fields(like: bytes, fields: Mapping[str, Any]) -> bytes:
     """A chunk of a chat stream without choices, like the upstream's last, with these fields."""
     last: dict[str, msgspec.Raw] = {}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
@@ -31,19 +32,35 @@ _LARGEST_EXPLAINED = 8 << 20  # bytes of JSON that are read once more to say wha
 _MARKER = b'"%d"' % hash(__name__)
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
-Head = TypeVar("Head", bound=msgspec.Struct)
+_routing = attrgetter("provider", "models", "transforms", "route")
 
 
-class Layout(Generic[Head]):
+class Head(msgspec.Struct, kw_only=True):
+    """The fields that are read in every format. The last four are OpenRouter's, by which it chooses a route."""
+
+    model: str = ""
+    stream: bool | None = None
+    tools: Raw = Raw()
+    tool_choice: Raw = Raw()
+    provider: Raw = Raw()
+    models: Raw = Raw()
+    transforms: Raw = Raw()
+    route: Raw = Raw()
+
+
+HeadT = TypeVar("HeadT", bound=msgspec.Struct)
+
+
+class Layout(Generic[HeadT]):
     """How one format lays out its body. `head` is the struct of the fields that are read, typed strictly for speed;
     its field `name` holds the list of messages. A field of another type falls back to `_leniently`."""
 
-    def __init__(self, head: type[Head], name: str) -> None:
+    def __init__(self, head: type[HeadT], name: str) -> None:
         self._head, self.name = head, name
         self._decode = msgspec.json.Decoder(head).decode
         self._types = get_type_hints(head)
 
-    def read(self, body: bytes, known: Spans | None = None) -> tuple[bytes, Head, Messages]:
+    def read(self, body: bytes, known: Spans | None = None) -> tuple[bytes, HeadT, Messages]:
         """The source, the head and the messages of a body. `known` are the places of messages at its start that were
         read before: they are skipped.
 
@@ -75,7 +92,7 @@ class Layout(Generic[Head]):
                 fields[name] = value
         return msgspec.json.encode(fields)
 
-    def _without(self, spans: Spans, body: bytes) -> Head | None:
+    def _without(self, spans: Spans, body: bytes) -> HeadT | None:
         """The fields of a body, read with a marker in place of the known messages; None when it cannot be read like
         this.
 
@@ -89,7 +106,7 @@ class Layout(Generic[Head]):
         messages = getattr(head, self.name)
         return head if messages and bytes(messages[0]) == _MARKER else None
 
-    def _leniently(self, source: bytes) -> Head:
+    def _leniently(self, source: bytes) -> HeadT:
         """The head, decoded field by field. A field of the wrong type counts as absent: the upstream will judge it."""
         try:
             fields = _fields.decode(source)
@@ -115,6 +132,30 @@ class Layout(Generic[Head]):
         return _top_level(request.source)
 
 
+def request_of(
+    body: bytes,
+    source: bytes,
+    messages: Sequence[bytes | Raw],
+    head: Head,
+    *,
+    limits: Iterable[int | None],
+    extras: Iterable[Raw],
+    **fields: Any,
+) -> Request:
+    """A request of what was read. `limits` are those of its output, in tokens; `fields` what only one format has."""
+    return Request(
+        body,
+        source,
+        messages,
+        head.model,
+        bool(head.stream),
+        max((n for n in limits if n is not None and n > 0), default=None),
+        tuple([raw for raw in extras if is_present(raw)]),
+        routing=tuple([raw for raw in _routing(head) if is_present(raw)]),
+        **{"has_tools": is_present(head.tools), **fields},
+    )
+
+
 def fields_of(raw: bytes | Raw) -> dict[str, Raw]:
     """The fields of a JSON object, each as raw bytes. Bytes that are not UTF-8 become U+FFFD: a decoder finds them only
     in the fields that it is asked for. Raises msgspec.DecodeError for what is no object."""
@@ -130,6 +171,24 @@ def _top_level(body: bytes) -> dict[str, Raw]:
         return _fields.decode(body)
     except msgspec.DecodeError:
         return fields_of(body)
+
+
+def with_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
+    """A JSON object with fields put before its closing brace; nothing else is touched. As it is where it is not one."""
+    head = body.rstrip()
+    if not head.endswith(b"}"):
+        return body
+    comma = b"" if head[:-1].rstrip().endswith(b"{") else b","
+    return head[:-1] + comma + msgspec.json.encode(fields)[1:]
+
+
+def with_fields_in(data: bytes, name: str, fields: Mapping[str, Any]) -> bytes | None:
+    """A JSON object with fields added to the object that is its field `name`; None where it has none. Raises
+    msgspec.DecodeError for what is no object."""
+    found = fields_of(data)
+    if name not in found or not bytes(found[name]).startswith(b"{"):
+        return None
+    return msgspec.json.encode({**found, name: Raw(with_fields(bytes(found[name]), fields))})
 
 
 def is_present(raw: Raw) -> bool:

@@ -6,37 +6,27 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
-from trimtab.wire.body import Layout, is_present
+from trimtab.wire.body import Head, Layout, is_present, request_of
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 
 
-class _Head(msgspec.Struct):
+class _Head(Head, kw_only=True):
     """The fields the proxy reads."""
 
     messages: list[Raw]
-    model: str = ""
-    stream: bool | None = None
     stream_options: dict[str, Raw] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
-    tools: Raw = Raw()
     functions: Raw = Raw()
     response_format: Raw = Raw()
-    tool_choice: Raw = Raw()
     prediction: Raw = Raw()
     context_management: Raw = Raw()
-    provider: Raw = Raw()
-    models: Raw = Raw()
-    transforms: Raw = Raw()
-    route: Raw = Raw()
 
 
 _extras = attrgetter("tools", "functions", "response_format", "tool_choice", "prediction")
-_routing = attrgetter("provider", "models", "transforms", "route")
 _LAYOUT = Layout(_Head, "messages")
 
 
@@ -47,21 +37,18 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     or nested or encoded in a way that is not supported here.
     """
     source, head, messages = _LAYOUT.read(body, known)
-    limits = [n for n in (head.max_tokens, head.max_completion_tokens) if n is not None and n > 0]
     management = head.context_management
-    return Request(
-        body=body,
-        source=source,
-        messages=messages,
-        model=head.model,
-        stream=bool(head.stream),
-        max_tokens=max(limits, default=None),
-        extras=tuple([raw for raw in _extras(head) if is_present(raw)]),
+    return request_of(
+        body,
+        source,
+        messages,
+        head,
+        limits=(head.max_tokens, head.max_completion_tokens),
+        extras=_extras(head),
         has_tools=is_present(head.tools) or is_present(head.functions),
         stream_options=head.stream_options,
         context_management=management if is_present(management) else None,
         wants_json=b"json_object" in bytes(head.response_format),
-        routing=tuple([raw for raw in _routing(head) if is_present(raw)]),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.dialects.dialect import Name
+from trimtab.dialects.dialect import Name, event_type
 from trimtab.dialects.messages.body import decode, render
 from trimtab.dialects.messages.own_call import VERSION, answered, asked
 from trimtab.dialects.messages.writing import FORMAT
@@ -25,10 +25,12 @@ from trimtab.errors import (
     Unauthorized,
     UnknownModel,
 )
+from trimtab.wire.body import with_fields_in
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, count, decoded_usage
 
+_STARTS = frozenset({"message_start"})
 _QUIET = frozenset({"message_start", "ping"})
 _LEAST_THINKING = 1_024  # tokens: the least `budget_tokens` that the API takes
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -46,10 +48,6 @@ class _Limits(msgspec.Struct):
     thinking: Any = None
 
 
-class _Event(msgspec.Struct):
-    type: Any = None
-
-
 class MessagesDialect:
     """The dialect of Anthropic's Messages API."""
 
@@ -57,7 +55,7 @@ class MessagesDialect:
     path = "/v1/messages"
     listed = "messages"
     format = FORMAT
-    appends = False
+    appends = appends_chunk = False
     own_headers: tuple[tuple[bytes, bytes], ...] = (VERSION,)
     limited = "max_tokens"
     binding: tuple[bytes, ...] = (b"bound to a different conversation",)
@@ -101,11 +99,11 @@ class MessagesDialect:
 
     def says_nothing(self, data: bytes) -> bool:
         """True for `message_start` and `ping`."""
-        try:
-            kind = msgspec.json.decode(data, type=_Event).type
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return False
-        return isinstance(kind, str) and kind in _QUIET
+        return event_type(data) in _QUIET
+
+    def added(self, data: bytes, fields: Mapping[str, Any]) -> bytes | None:
+        """In the message of `message_start`, which every client begins its own message with."""
+        return with_fields_in(data, "message", fields) if event_type(data) in _STARTS else None
 
     def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
         """As `Dialect.asked`."""

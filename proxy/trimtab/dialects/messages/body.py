@@ -18,21 +18,17 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.wire.body import Layout, is_present
+from trimtab.wire.body import Head, Layout, is_present, request_of
 from trimtab.wire.messages import Cut, Parts, Spans, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
-class _Head(msgspec.Struct):
+class _Head(Head, kw_only=True):
     """The fields the proxy reads."""
 
     messages: list[Raw]
-    model: str = ""
-    stream: bool | None = None
     max_tokens: int | None = None
     system: Raw = Raw()
-    tools: Raw = Raw()
-    tool_choice: Raw = Raw()
     output_format: Raw = Raw()
     thread: Raw = Raw()
     container: Raw = Raw()
@@ -181,18 +177,8 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     for name in _HELD:
         if is_present(getattr(head, name)):
             raise Unmanaged(name)
-    wanted = head.max_tokens
-    return Request(
-        body=body,
-        source=source,
-        messages=Elements(messages),
-        model=head.model,
-        stream=bool(head.stream),
-        max_tokens=wanted if wanted is not None and wanted > 0 else None,
-        extras=tuple([raw for raw in _extras(head) if is_present(raw)]),
-        has_tools=is_present(head.tools),
-        reports_usage=True,
-    )
+    elements, extras = Elements(messages), _extras(head)
+    return request_of(body, source, elements, head, limits=(head.max_tokens,), extras=extras, reports_usage=True)
 
 
 def render(request: Request, sent: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:

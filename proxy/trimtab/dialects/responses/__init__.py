@@ -12,26 +12,24 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.dialects.dialect import Name
+from trimtab.dialects.dialect import Name, event_type
 from trimtab.dialects.responses.body import decode, render
 from trimtab.dialects.responses.items import FORMAT
 from trimtab.dialects.responses.own_call import answered, asked
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
+from trimtab.wire.body import with_fields_in
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, count, decoded_usage
 
 _QUIET = frozenset({"response.created", "response.in_progress", "response.queued"})
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _CONTENT_TOO_LARGE = 413
 
 
 class _OutputLimit(msgspec.Struct):
     max_output_tokens: Any = None
-
-
-class _Event(msgspec.Struct):
-    type: Any = None
 
 
 class Responses:
@@ -41,7 +39,7 @@ class Responses:
     path = "/v1/responses"
     listed = "input"
     format = FORMAT
-    appends = False
+    appends = appends_chunk = False
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
     limited = "max_output_tokens"
     binding: tuple[bytes, ...] = ()
@@ -70,11 +68,11 @@ class Responses:
 
     def says_nothing(self, data: bytes) -> bool:
         """True for the events that repeat the request before the model has begun."""
-        try:
-            kind = msgspec.json.decode(data, type=_Event).type
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return False
-        return isinstance(kind, str) and kind in _QUIET
+        return event_type(data) in _QUIET
+
+    def added(self, data: bytes, fields: Mapping[str, Any]) -> bytes | None:
+        """In the response of the event that ends a stream."""
+        return with_fields_in(data, "response", fields) if event_type(data) in _ENDS else None
 
     def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
         """As `Dialect.asked`."""

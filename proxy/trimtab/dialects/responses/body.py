@@ -12,21 +12,17 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.wire.body import Layout, is_present
+from trimtab.wire.body import Head, Layout, is_present, request_of
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request, Unmanaged
 
 
-class _Head(msgspec.Struct):
+class _Head(Head, kw_only=True):
     """The fields the proxy reads. `input` may be the text of one user message."""
 
     input: list[Raw] | str
-    model: str = ""
-    stream: bool | None = None
     max_output_tokens: int | None = None
     instructions: Raw = Raw()
-    tools: Raw = Raw()
-    tool_choice: Raw = Raw()
     text: Raw = Raw()
     previous_response_id: Raw = Raw()
     conversation: Raw = Raw()
@@ -54,15 +50,13 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     fresh = messages if isinstance(head.input, str) else items.fresh  # what is known is no reference
     if any(b"item_reference" in bytes(raw) and _is_reference(raw) for raw in fresh):
         raise Unmanaged(_REFERENCE)
-    wanted = head.max_output_tokens
-    return Request(
-        body=body,
-        source=source,
-        messages=messages,
-        model=head.model,
-        stream=bool(head.stream),
-        max_tokens=wanted if wanted is not None and wanted > 0 else None,
-        extras=tuple([raw for raw in _extras(head) if is_present(raw)]),
+    return request_of(
+        body,
+        source,
+        messages,
+        head,
+        limits=(head.max_output_tokens,),
+        extras=_extras(head),
         has_tools=is_present(head.tools) or source.find(b'"additional_tools"', 0, _HEAD_BYTES) >= 0,
         wants_json=b"json_object" in bytes(head.text),
         reports_usage=True,
