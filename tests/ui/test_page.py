@@ -4,6 +4,7 @@ can be used by everyone; and nothing in a conversation can make it do anything.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cli.commands import command, environment
 from tests.support.browser import browsing, numbers
 from tests.support.chat import COMPLETION, WINDOW, post, token_counts
 from tests.support.conversations import agent_run, chat
@@ -339,3 +341,33 @@ def test_the_page_builds_no_markup_from_text() -> None:
     page = dict(own)["index.html"]
     assert " on" not in page.replace(" one", "")
     assert "style=" not in page
+
+
+async def test_the_demos_run_appears_while_it_goes_on() -> None:
+    for extra in ("openai", "bpe_openai"):
+        pytest.importorskip(extra, reason="the demo's extra: pip install 'trimtab[demo]'")
+    made = command("demo", "--ui", "--steps", "40", "--window", "16384")
+    demo = await asyncio.create_subprocess_exec(*made, env=environment(), stdout=asyncio.subprocess.PIPE)
+    assert demo.stdout is not None
+    try:
+        printed = ""
+        while "Watch it" not in printed:
+            printed += (await demo.stdout.readline()).decode()
+        origin = printed.rpartition("browser: ")[2].removesuffix("/ui\n")
+        async with browsing(origin) as seen:
+            page = await seen.open("now", "table.requests tbody tr:nth-child(2)")
+            while "Running until" not in printed:
+                printed += (await demo.stdout.readline()).decode()
+            requests = numbers(printed.partition("requests answered")[2])[2]
+            await page.wait_for_selector(f".card b:text-is('{requests}')")
+            newest = await page.inner_text("table.requests tbody tr:first-child")
+            await seen.open("conversation", ".divider")
+            picture = await page.get_attribute(".plot [role=img]", "aria-label")
+        assert "shaped" in newest
+        assert picture is not None
+        assert numbers(picture)[0] == requests
+        assert numbers(picture)[2] <= numbers(picture)[3] == 14_336
+        assert seen.complaints == []
+    finally:
+        demo.terminate()
+        await demo.communicate()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from litestar.params import FromPath, Parameter
 from litestar.response import Stream
 
 from trimtab.errors import NotKept
-from trimtab.exchange.offload import LIGHT_NEW, planned_beside
+from trimtab.exchange.offload import LIGHT_NEW, beside, planned_beside
 from trimtab.resources import page_files
 from trimtab.server.parts import Parts
 from trimtab.server.status import models_of, status_of
@@ -37,7 +38,7 @@ from trimtab.ui.shown import (
     ShownExchange,
     Status,
     Window,
-    column,
+    columns,
     conversations,
     shown,
     window,
@@ -45,6 +46,8 @@ from trimtab.ui.shown import (
 from trimtab.upstream.families import summary_role
 from trimtab.wire.media import EVENT_STREAM
 
+# What pages ask for is worked out in a thread of its own: figures of a long conversation take some milliseconds.
+_PAGES = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trimtab-pages")
 _MB = 1 << 20
 _LOOK_S = 1.0  # seconds after which an open stream looks whether the server stops
 _BEAT_S = 15  # looks without an exchange after which a comment shows that the stream lives
@@ -128,10 +131,10 @@ def _exchanges(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
         parts.telemetry.settle()
         return Exchanges([shown(kept) for kept in ring.after(after)], ring.newest)
 
-    @get("/exchanges/{number:int}", sync_to_thread=False, responses=refusals)
-    def exchange(number: FromPath[int]) -> Window:
+    @get("/exchanges/{number:int}", responses=refusals)
+    async def exchange(number: FromPath[int]) -> Window:
         """One request, message by message: kinds, sizes, stages and reasons."""
-        return window(_found(ring, number))
+        return await beside(_PAGES, window, _found(ring, number))
 
     @get("/events", media_type=EVENT_STREAM, responses={**refusals, 200: _EVENTS})
     async def events(after: After = 0) -> Stream:
@@ -157,16 +160,15 @@ async def _stream(parts: Parts, ring: Ring, after: int) -> AsyncIterator[bytes]:
 
 
 def _conversations(ring: Ring, refusals: Refusals) -> list[Any]:
-    @get("/conversations", sync_to_thread=False, responses=refusals)
-    def listed() -> Conversations:
+    @get("/conversations", responses=refusals)
+    async def listed() -> Conversations:
         """The conversations whose requests are kept, newest first."""
-        return Conversations(conversations(ring.after(0)))
+        return Conversations(await beside(_PAGES, conversations, ring.after(0)))
 
-    @get("/conversations/{name:str}", sync_to_thread=False, responses=refusals)
-    def one(name: FromPath[str]) -> Conversation:
+    @get("/conversations/{name:str}", responses=refusals)
+    async def one(name: FromPath[str]) -> Conversation:
         """One conversation: a column for each request, by kind of tokens."""
-        of_it = (kept for kept in ring.after(0) if kept.conversation == name)
-        found = [column(kept) for kept in of_it if kept.kinds is not None]
+        found = await beside(_PAGES, columns, ring.after(0), name)
         if not found:
             raise NotKept("No request of this conversation is kept any more. See /ui/api/conversations.")
         return Conversation(name, found)
@@ -189,15 +191,16 @@ def _process(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
 
 
 def _plans(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
-    @get("/exchanges/{number:int}/text", sync_to_thread=False, responses=refusals)
-    def text(number: FromPath[int]) -> Comparison:
+    @get("/exchanges/{number:int}/text", responses=refusals)
+    async def text(number: FromPath[int]) -> Comparison:
         """A kept request before and after, as it was sent. Needs `[ui] text = true`."""
         kept = _found(ring, number)
         if kept.bodies is None:
             raise NotKept(_no_text(ring))
-        upstreams = {upstream.name: upstream for upstream in parts.calls.upstreams}
-        role = summary_role(upstreams[kept.exchange.upstream], kept.exchange.model)
-        return as_sent(kept.bodies, role, shaped=kept.exchange.outcome not in ("passed", "observed"))
+        upstream = next((each for each in parts.calls.upstreams if each.name == kept.exchange.upstream), None)
+        role = summary_role(upstream, kept.exchange.model) if upstream is not None else "system"
+        shaped = kept.exchange.outcome not in ("passed", "observed")
+        return await beside(_PAGES, as_sent, kept.bodies, role, shaped=shaped)
 
     @post(
         "/plan",

@@ -22,7 +22,8 @@ from trimtab.telemetry import Exchange, SummaryRun
 from trimtab.ui.figures import Kind, Sketch, by_kind, sketch
 from trimtab.ui.settings import UiSettings
 
-MOST_MESSAGES = 200_000  # views referred to by all sketches: some 50 MB if no two requests shared a message
+# Messages that all sketches refer to. If no two requests shared one, their views and edits would take 90 MB.
+MOST_MESSAGES = 200_000
 _RUNS = 20  # calls of the summary model
 _MB = 1 << 20
 
@@ -67,13 +68,14 @@ class Kept(msgspec.Struct):
     @property
     def kinds(self) -> dict[Kind, int] | None:
         """Tokens sent by kind; None where nothing was planned, or nobody looked in time."""
-        if self._kinds is None and self.sketch is not None:
-            self._kinds = by_kind(self.sketch)
+        sketch = self.sketch
+        if self._kinds is None and sketch is not None:
+            self._kinds = by_kind(sketch)
         return self._kinds
 
 
 class Ring:
-    """The newest exchanges of one process. `clock` gives Unix time in seconds. Not for use from several threads."""
+    """The newest exchanges of one process. `clock` gives Unix time in seconds. One thread adds; others may read."""
 
     def __init__(self, settings: UiSettings, clock: Callable[[], float] = time) -> None:
         self._settings, self._clock = settings, clock

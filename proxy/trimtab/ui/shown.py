@@ -253,6 +253,12 @@ def column(kept: Kept) -> Column:
     return Column(shown(kept), kept.kinds or {}, removed)
 
 
+def columns(all_kept: Iterable[Kept], name: str) -> list[Column]:
+    """The requests of one conversation whose figures are kept."""
+    of_it = (kept for kept in all_kept if kept.conversation == name)
+    return [column(kept) for kept in of_it if kept.kinds is not None]
+
+
 def window(kept: Kept) -> Window:
     """One request, message by message."""
     sketch = kept.sketch

@@ -8,6 +8,7 @@ import { list } from "./list.js";
 import { term } from "./terms.js";
 
 const ROW = 30;
+const EVERY_MS = 1000; // however many requests there are, the picture is made again once a second
 const GONE = ["dropped", "summarized"];
 
 export function conversation(main, { argument }) {
@@ -36,14 +37,19 @@ export function conversation(main, { argument }) {
     }
   }
 
-  let running = load();
+  let timer = 0;
+  load();
   return {
     seen: (news) => {
-      if (current && !news.some((each) => each.conversation === current)) return;
-      running = running.then(load);
+      if (timer || (current && !news.some((each) => each.conversation === current))) return;
+      timer = setTimeout(async () => {
+        await load();
+        timer = 0;
+      }, EVERY_MS);
     },
     close: () => {
       closed = true;
+      clearTimeout(timer);
       shown.close();
     },
   };
