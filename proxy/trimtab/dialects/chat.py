@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply.format import CHAT as FORMAT
 from trimtab.dialects.dialect import Name
+from trimtab.dialects.mixed import FORMAT, RESULT, Mixed
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.chat import decode, render
-from trimtab.wire.messages import Spans
+from trimtab.wire.messages import Messages, Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, usage_of
 
@@ -37,10 +37,16 @@ class Chat:
 
     def decode(self, body: bytes, known: Spans | None = None) -> Request:
         """As `Dialect.decode`."""
-        return decode(body, known)
+        request = decode(body, known)
+        messages = request.messages
+        if body.find(RESULT, known[-1].stop if known else 0) < 0 or not isinstance(messages, Messages):
+            return request
+        return msgspec.structs.replace(request, messages=Mixed(messages))
 
     def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
         """As `Dialect.render`."""
+        if messages is not None and isinstance(request.messages, Mixed):
+            messages = request.messages.messages(list(messages))
         return render(request, messages, changes)
 
     def capped(self, request: Request, tokens: int) -> dict[str, int]:

@@ -33,6 +33,7 @@ from trimtab.summaries.summarizer import Summarizer, SummaryOutcome
 from trimtab.telemetry import UpstreamCall
 from trimtab.upstream.families import Role, output_field
 from trimtab.wire import problem
+from trimtab.wire.messages import Parts
 from trimtab.wire.request import NOTHING_CARRIED, Carried
 from trimtab.wire.usage import usage_of
 
@@ -140,6 +141,8 @@ def _sent_prefix(shaping: Shaping, summary: str | None, role: Role) -> SentPrefi
     summarized."""
     plan, stop = shaping.plan, shaping.plan.ahead[-1].stop
     new = plan.ahead[len(plan.summary)].start
+    if isinstance(shaping.request.messages, Parts):  # which are not messages
+        return None
     if any(new <= edit.index < stop for edit in plan.edits) or (plan.gap is not None and summary is None):
         return None
     sent = apply(shaping.request.messages[:stop], plan, summary, role)

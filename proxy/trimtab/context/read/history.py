@@ -82,6 +82,8 @@ class Reader:
         match = self._prefixes.match(body, tenant)
         check(body, match.spans[-1].stop if match.spans else 0)
         request, prefix = self._decode(body, match.spans), match.prefix
+        if match.cuts and isinstance(request.messages, Messages) and request.messages.known:
+            request = self._decode(body, None)  # what is to be cut lies in what was known
         if prefix is not None and isinstance(request.messages, Parts) and request.messages.listed.known:
             request.messages.divide(match.cuts, len(match.views), marked=bool(prefix.marked))
         return Reading(request, match)
