@@ -66,8 +66,8 @@ def digest(raw: bytes | Raw) -> bytes:
 
 def view(raw: bytes | Raw, key: bytes = b"") -> View:
     """Read one element; `key`: its digest, if known. Never raises: one of unknown form has an opaque view."""
-    data = bytes(raw)
-    key = key or digest(data)
+    data = bytes(canonical(raw))
+    key = key or digest_of(data)
     try:
         element = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
