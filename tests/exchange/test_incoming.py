@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.exchange.requests import incoming
-from trimtab.exchange.incoming import CHAT, Incoming, first_values, plain_path
+from trimtab.dialects.chat import CHAT as DIALECT
+from trimtab.errors import BodyTooLarge
+from trimtab.exchange.incoming import CHAT, Bounds, Incoming, first_values, plain_path
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,36 @@ def test_the_first_of_repeated_headers_counts_and_any_byte_can_be_read() -> None
 @pytest.mark.parametrize("path", ["/v1//chat/completions", "/v1/chat/completions/", "/v1/chat%2Fcompletions", CHAT])
 def test_other_spellings_of_a_path_have_one_plain_spelling(path: str) -> None:
     assert plain_path(path) == CHAT
+
+
+def body(**fields: object) -> bytes:
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], **fields}).encode()
+
+
+def test_a_long_conversation_is_within_the_bounds() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+    cycle = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c"}]
+    raw = body(messages=cycle * 49_999)
+    Bounds().check_values(raw)
+    Bounds().check_messages(DIALECT.decode(raw))
+
+
+NUMBERS = list(range(200_000))
+MANY = {
+    "one message": body(messages=[{"role": "user", "content": [NUMBERS] * 3}]),
+    "fields of one message": body(messages=[{f"f{i}": i for i in range(400_000)}]),
+    "the tools": body(tools=[{f"f{i}": i for i in range(400_000)}]),
+    "another field": body(metadata=[NUMBERS] * 3),
+    "very many fields": body(metadata=[{f"{i:x}": i for i in range(2_600_000)}]),
+    "messages": body(messages=[{"role": "user"}] * 100_001),
+}
+
+
+@pytest.mark.parametrize("raw", MANY.values(), ids=MANY)
+def test_no_list_and_no_message_has_more_values_than_are_decoded_at_once(raw: bytes) -> None:
+    def check() -> None:
+        Bounds().check_values(raw)
+        Bounds().check_messages(DIALECT.decode(raw))
+
+    with pytest.raises(BodyTooLarge):
+        check()

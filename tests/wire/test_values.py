@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.wire import values
-from trimtab.wire.values import has_more_values
+from trimtab.wire.values import has_more_entries, has_more_values
 
 TEXTS = {
     "numbers": (b"[" + b"0," * 1_000 + b"0]", 1_001),
@@ -35,6 +35,32 @@ def test_values_are_counted(text: bytes, found: int, size: int, monkeypatch: pyt
 def test_only_values_from_the_start_on_are_counted(most: int) -> None:
     old, new = b'[{"text":"a,b"}' * 1_000, b",0" * 1_000 + b"]"
     assert has_more_values(old + new, most, len(old)) == (most < 1_000)
+
+
+CYCLE = [
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a,b:[{"}]},
+]
+
+
+def test_the_fields_of_a_conversation_are_not_entries_of_a_list() -> None:
+    text = json.dumps({"messages": CYCLE * 1_000, "tools": []}, separators=(",", ":")).encode()
+    assert has_more_values(text, 20_000)
+    assert not has_more_entries(text, 6_100, 20_000)  # 2,000 messages, 1,000 calls, 1,000 parts; each list counts too
+    assert has_more_entries(text, 3_900, 20_000)
+    assert has_more_entries(text, 6_100, 9_000)
+
+
+@pytest.mark.parametrize("entry", [b"1", b"{}", b'"a,b"', b"[]", b'{"role":1}'])
+@pytest.mark.parametrize("size", [3, 1 << 20])
+def test_entries_of_any_kind_are_counted(entry: bytes, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "_SLICE", size)
+    text = b'{"messages":[' + b",".join([entry] * 1_000) + b"]}"
+    assert has_more_entries(text, 990, 10_000)
+    assert not has_more_entries(text, 2_010, 10_000)
 
 
 @given(

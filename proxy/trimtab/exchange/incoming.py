@@ -12,7 +12,9 @@ import msgspec
 
 from trimtab.errors import BodyTooLarge
 from trimtab.exchange.spellings import endpoint_of
-from trimtab.wire.values import has_more_values
+from trimtab.wire.messages import Messages, Parts
+from trimtab.wire.request import Request
+from trimtab.wire.values import has_more_entries, has_more_values
 
 CHAT = "/v1/chat/completions"
 PLAN = "/v1/context/plan"
@@ -21,6 +23,8 @@ BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})  # methods whose requ
 STOPPING = "stopping"
 
 REQUEST_ID = b"x-trimtab-request-id"  # of every answer: the id that the log has
+
+_FIELDS_PER_VALUE = 5
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -43,21 +47,33 @@ class Bounds(msgspec.Struct, frozen=True):
     max_values: int = 500_000
 
     def check_values(self, body: bytes, start: int = 0) -> None:
-        """Raises BodyTooLarge for JSON of more than `max_values` values from byte `start` on, where the part begins
-        that was not read before; costs nothing for fewer bytes."""
-        if has_more_values(body, self.max_values, start):
+        """Raises BodyTooLarge for JSON whose lists have more than `max_values` entries from byte `start` on, where the
+        part begins that was not read before; costs nothing for fewer bytes. Fields of its objects may be five times as
+        many: a long conversation has a dozen in each step."""
+        if has_more_entries(body, self.max_values, _FIELDS_PER_VALUE * self.max_values, start):
             raise BodyTooLarge(
-                f"The request body has more than {self.max_values} JSON values. Send fewer, or raise max_values in "
-                "[server]."
+                f"The request body has more than {self.max_values} JSON values in lists. Send fewer, or raise "
+                "max_values in [server]."
             )
 
-    def check_messages(self, count: int) -> None:
-        """Raises BodyTooLarge for more than `max_messages` messages."""
+    def check_messages(self, request: Request) -> None:
+        """Raises BodyTooLarge for more than `max_messages` messages, and for one message, or one field beside them,
+        that has more than `max_values` values. Of known messages only the number is looked at."""
+        count = len(request.messages)
         if count > self.max_messages:
             raise BodyTooLarge(
                 f"The request has {count} messages, more than {self.max_messages}. Start a new chat, or raise "
                 "max_messages in [server].",
                 param="messages",
+            )
+        messages = request.messages
+        fresh = messages.fresh if isinstance(messages, Messages | Parts) else messages
+        if any([len(raw) > self.max_values and has_more_values(bytes(raw), self.max_values) for raw in fresh]) or any(
+            [has_more_values(bytes(raw), self.max_values) for raw in request.extras]
+        ):
+            raise BodyTooLarge(
+                f"One message of the request, or its tools, have more than {self.max_values} JSON values. Send fewer, "
+                "or raise max_values in [server]."
             )
 
 

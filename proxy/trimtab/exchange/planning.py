@@ -94,7 +94,7 @@ class Planning:
         if not reading.request.model and (named := deployment_of(self._incoming.path)):
             request = msgspec.structs.replace(reading.request, model=named)
             reading = msgspec.structs.replace(reading, request=request)
-        self._bounds.check_messages(len(reading.request.messages))
+        self._bounds.check_messages(reading.request)
         return reading
 
     @property

@@ -103,7 +103,7 @@ class Preview:
         except Unreadable as error:
             raise InvalidRequest(f"This request cannot be planned: it is {error}.") from error
         request = reading.request
-        self._bounds.check_messages(len(request.messages))
+        self._bounds.check_messages(request)
         upstream = self._calls.route(request.model or None)
         chosen = _changed(self._decider.policy(request, upstream, asked.profile), asked.shaping)
         limit = _resized(self._decider.limits.known(upstream.name, request.model), asked.context_size)

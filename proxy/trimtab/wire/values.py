@@ -3,9 +3,14 @@
 A list of a million numbers takes two megabytes as text, a thousandth of that in gzip, and half a second and hundreds
 of megabytes once it is decoded. Every value but the first stands behind a comma, a colon or an opening bracket, so
 those that stand outside strings are counted: at the speed of memory, and no further than to the bound.
+
+A long conversation has many values too, but they are fields of its messages: an object of n fields has n colons and one
+comma less. So the entries of its lists are what is left when colons are taken from commas.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 _SLICE = 64 << 10  # bytes looked at in one go: at worst they are as many quotes
 
@@ -20,15 +25,38 @@ def has_more_values(body: bytes, most: int, start: int = 0) -> bool:
     """
     if len(body) - start <= most or not _may_have_more(body, most, start):
         return False
-    found, in_string, at = 0, 0, start
-    while at < len(body) and found <= most:
+    found = 0
+    for outside in _outside_strings(body, start):
+        found += _signs(outside)
+        if found > most:
+            return True
+    return False
+
+
+def has_more_entries(body: bytes, most: int, most_fields: int, start: int = 0) -> bool:
+    """True when the lists of a JSON text have more than about `most` entries from byte `start` on, or its objects more
+    than `most_fields` fields; otherwise as `has_more_values`."""
+    if len(body) - start <= most or not _may_have_more(body, most, start):
+        return False
+    entries = fields = 0
+    for outside in _outside_strings(body, start):
+        named = outside.count(b":")
+        fields += named
+        entries += outside.count(b",") - named + outside.count(b"{") + outside.count(b"[")
+        if fields > most_fields or entries > most + 1:  # the slice may end behind a comma, before its colon
+            return True
+    return entries > most
+
+
+def _outside_strings(body: bytes, start: int) -> Iterator[bytes]:
+    """What of a JSON text stands outside strings, piece by piece."""
+    in_string, at = 0, start
+    while at < len(body):
         end = _end_of_slice(body, at + _SLICE)
         parts = body[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(parts[in_string::2])
-        found += _signs(outside)
+        yield b"".join(parts[in_string::2])
         in_string = (in_string + len(parts) - 1) % 2
         at = end
-    return found > most
 
 
 def _may_have_more(body: bytes, most: int, start: int) -> bool:
