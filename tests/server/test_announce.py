@@ -32,7 +32,7 @@ async def test_it_says_in_three_lines_what_a_person_wants_to_know() -> None:
     assert written == [
         f"trimtab {__version__} listens on {served.base_url} and sends to {upstream.base_url}",
         f"configuration: {served.folder}/trimtab.toml; summaries: off",
-        f"health: {served.url}/healthz/ready, metrics: {served.url}/metrics",
+        f"health: {served.url}/healthz/ready, metrics: {served.url}/metrics, page: {served.url}/ui",
     ]
     assert after[0].startswith("stopping: new requests are taken for 0 s more")
     assert after[1:] == ["stopped"]

@@ -318,6 +318,12 @@ async def test_it_fits_every_width(width: int, height: int) -> None:
 async def test_terms_are_explained_on_hover_and_on_focus() -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy, browsing(proxy.url) as seen:
         page = await seen.open("now", ".card")
+        await post(proxy.url, {"model": "m", "messages": chat(1)})
+        await page.hover("thead .word:has-text('ours')")
+        box = await page.locator("thead .tip:visible").bounding_box()
+        assert box is not None
+        assert box["width"] > 150
+        assert box["x"] + box["width"] <= 1280
         await page.hover(".word:has-text('Not sent')")
         assert await page.is_visible(".tip:has-text('minus what summaries cost')")
         await page.focus(".word:has-text('From the cache')")

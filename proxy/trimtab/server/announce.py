@@ -17,15 +17,15 @@ def started(parts: Parts, url: str, metrics: str, config: str, redis: str) -> No
     """Say where the server listens (`url`) and sends to, its version, its configuration file, and what is on. `redis`
     is a clause, empty where no Redis is configured."""
     upstreams = {upstream.name: upstream.base_url for upstream in parts.settings.upstreams}
-    summaries = _summaries(parts)
+    summaries, page = _summaries(parts), f"{url}/ui" if parts.ring is not None else ""
     sends_to = ", ".join(upstreams.values())
     lines = (
         f"trimtab {__version__} listens on {url}/v1 and sends to {sends_to}",
         f"configuration: {config or 'none, the defaults'}; summaries: {summaries}{f'; {redis}' if redis else ''}",
-        f"health: {url}/healthz/ready, metrics: {metrics}/metrics",
+        f"health: {url}/healthz/ready, metrics: {metrics}/metrics{f', page: {page}' if page else ''}",
     )
     found = {"version": __version__, "url": f"{url}/v1", "upstreams": upstreams, "config": config}
-    _say(parts, "started", found | {"summaries": summaries, "redis": redis}, "\n".join(lines))
+    _say(parts, "started", found | {"summaries": summaries, "redis": redis, "page": page}, "\n".join(lines))
 
 
 def draining(parts: Parts) -> None:

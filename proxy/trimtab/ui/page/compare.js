@@ -91,7 +91,7 @@ export function compare(main, { exchanges, argument }) {
       h("label", { for: "kept" }, "A kept request"), kept,
       h("label", { for: "file" }, "A file (JSON, or gzip)"), file,
       h("label", { for: "body" }, "Or a request, pasted"), pasted, h("button", {}, "Plan it"),
-      h("fieldset", {}, h("legend", {}, "Settings to try"), SETTINGS.map(([name]) => h("div", { class: "setting" }, h("label", { for: `set-${name}` }, name.replaceAll("_", " ")), term(name, "?"), inputs.get(name))), reset)),
+      h("fieldset", {}, h("legend", {}, "Settings to try"), SETTINGS.map(([name]) => h("div", { class: "setting" }, h("label", { for: `set-${name}` }, name.replaceAll("_", " ")), term(name, "?", `What is ${name.replaceAll("_", " ")}?`), inputs.get(name))), reset)),
     out));
   choices();
   ask();

@@ -48,10 +48,16 @@ export const TERMS = {
 
 let tips = 0;
 
-/** A word with its explanation: on hover, on focus, and for screen readers. */
-export function term(name, text = name) {
+/** A word with its explanation: on hover, on focus, and for screen readers. `label`: its name where `text` is a mark. */
+export function term(name, text = name, label = null) {
   const id = `tip-${++tips}`;
-  return h("span", { class: "term" },
-    h("button", { type: "button", class: "word", "aria-describedby": id }, text),
-    h("span", { id, role: "tooltip", class: "tip" }, TERMS[name]));
+  const tip = h("span", { id, role: "tooltip", class: "tip" }, TERMS[name]);
+  const word = h("button", { type: "button", class: "word", "aria-describedby": id, "aria-label": label }, text);
+  const place = () => { // below the word, and inside the window
+    const under = word.getBoundingClientRect();
+    tip.style.left = `${Math.max(8, Math.min(under.left, innerWidth - tip.offsetWidth - 8))}px`;
+    const below = under.bottom + 4;
+    tip.style.top = `${below + tip.offsetHeight > innerHeight ? under.top - tip.offsetHeight - 4 : below}px`;
+  };
+  return h("span", { class: "term", onpointerenter: place, onfocusin: place }, word, tip);
 }
