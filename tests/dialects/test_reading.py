@@ -18,6 +18,7 @@ from trimtab.context.policy import Policy
 from trimtab.context.read.history import Reader
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefixes import Prefixes
+from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.messages import MESSAGES
 from trimtab.dialects.paths import DIALECTS
@@ -89,6 +90,13 @@ def test_messages_step_by_step(messages: list[dict[str, Any]], dump: Any, budget
             listed[-1] = {**listed[-1], "content": last}
         bodies.append(json.dumps({"model": "m", "messages": listed, "tools": [{"name": "t"}]}, **dump).encode())
     compare(MESSAGES, bodies, budget)
+
+
+@given(conversations(), DUMPS, st.sampled_from([30, 200, 10_000]))
+def test_blocks_in_a_chat_step_by_step(messages: list[dict[str, Any]], dump: Any, budget: int) -> None:
+    listed = [*messages, *({"role": ("user", "assistant")[n % 2], "content": prose(60)} for n in range(4))]
+    bodies = [json.dumps({"messages": listed[:n], "model": "m"}, **dump).encode() for n in range(1, len(listed) + 1)]
+    compare(CHAT, bodies, budget)
 
 
 @given(st.lists(st.booleans(), max_size=20), DUMPS, st.sampled_from([30, 200, 10_000]))

@@ -12,15 +12,11 @@ from trimtab.dialects.dialect import Name
 from trimtab.dialects.mixed import FORMAT, RESULT, Mixed
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
+from trimtab.wire.body import values_of
 from trimtab.wire.chat import decode, render
 from trimtab.wire.messages import Messages, Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, usage_of
-
-
-class _OutputLimits(msgspec.Struct):
-    max_tokens: Any = None
-    max_completion_tokens: Any = None
 
 
 class Chat:
@@ -52,9 +48,8 @@ class Chat:
     def capped(self, request: Request, tokens: int) -> dict[str, int]:
         """Both limits are lowered where both are present; neither is translated into the other. A value that is not a
         whole number is the upstream's to judge."""
-        fields = msgspec.json.decode(request.source, type=_OutputLimits)
-        named = {"max_tokens": fields.max_tokens, "max_completion_tokens": fields.max_completion_tokens}
-        return {name: tokens for name, value in named.items() if type(value) is int and value > tokens}
+        given = values_of(request.source, "max_tokens", "max_completion_tokens")
+        return {name: tokens for name, value in given.items() if type(value) is int and value > tokens}
 
     def usage(self, data: bytes, before: Usage | None) -> Usage | None:
         """The last usage is the usage."""

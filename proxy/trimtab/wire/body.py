@@ -191,6 +191,15 @@ def with_fields_in(data: bytes, name: str, fields: Mapping[str, Any]) -> bytes |
     return msgspec.json.encode({**found, name: Raw(with_fields(bytes(found[name]), fields))})
 
 
+def values_of(body: bytes, *names: str) -> dict[str, Any]:
+    """The values of some fields of a body, of those that are there and can be read."""
+    fields, found = _top_level(body), dict[str, Any]()
+    for name in names:
+        with suppress(msgspec.DecodeError, KeyError):
+            found[name] = msgspec.json.decode(fields[name])
+    return found
+
+
 def is_present(raw: Raw) -> bool:
     """True for a field that is there and not empty. Only values short enough for null or [] are compared."""
     return len(raw) > 4 or bytes(raw) not in (b"", b"null", b"[]")

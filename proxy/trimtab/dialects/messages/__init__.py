@@ -25,7 +25,7 @@ from trimtab.errors import (
     Unauthorized,
     UnknownModel,
 )
-from trimtab.wire.body import with_fields_in
+from trimtab.wire.body import values_of, with_fields_in
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, count, decoded_usage
@@ -41,11 +41,6 @@ _KINDS: tuple[tuple[type[TrimtabError], str], ...] = (
     (RequestError, "invalid_request_error"),
     (Overloaded, "overloaded_error"),
 )
-
-
-class _Limits(msgspec.Struct):
-    max_tokens: Any = None
-    thinking: Any = None
 
 
 class MessagesDialect:
@@ -70,10 +65,11 @@ class MessagesDialect:
 
     def capped(self, request: Request, tokens: int) -> dict[str, object]:
         """`max_tokens`, and with it `thinking.budget_tokens`, which must stay below it: both or neither."""
-        limits = msgspec.json.decode(request.source, type=_Limits)
-        if type(limits.max_tokens) is not int or limits.max_tokens <= tokens:
+        given = values_of(request.source, "max_tokens", "thinking")
+        asked, thinking = given.get("max_tokens"), given.get("thinking")
+        if type(asked) is not int or asked <= tokens:
             return {}
-        thinking = limits.thinking if isinstance(limits.thinking, dict) else {}
+        thinking = thinking if isinstance(thinking, dict) else {}
         budget = thinking.get("budget_tokens")
         if type(budget) is not int or budget < tokens:
             return {"max_tokens": tokens}

@@ -18,7 +18,7 @@ from trimtab.dialects.responses.items import FORMAT
 from trimtab.dialects.responses.own_call import answered, asked
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
-from trimtab.wire.body import with_fields_in
+from trimtab.wire.body import values_of, with_fields_in
 from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, count, decoded_usage
@@ -26,10 +26,6 @@ from trimtab.wire.usage import Usage, count, decoded_usage
 _QUIET = frozenset({"response.created", "response.in_progress", "response.queued"})
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _CONTENT_TOO_LARGE = 413
-
-
-class _OutputLimit(msgspec.Struct):
-    max_output_tokens: Any = None
 
 
 class Responses:
@@ -54,7 +50,7 @@ class Responses:
 
     def capped(self, request: Request, tokens: int) -> dict[str, int]:
         """`max_output_tokens`, where it is higher."""
-        value = msgspec.json.decode(request.source, type=_OutputLimit).max_output_tokens
+        value = values_of(request.source, "max_output_tokens").get("max_output_tokens")
         return {"max_output_tokens": tokens} if type(value) is int and value > tokens else {}
 
     def usage(self, data: bytes, before: Usage | None) -> Usage | None:
