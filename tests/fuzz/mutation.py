@@ -30,7 +30,7 @@ _BLOCKS = (
     b'"tool_use_id":"a","content":"\\ud83d\\ude00"},{"type":"tool_result","tool_use_id":"b","cache_control":'
     b'{"type":"ephemeral"}},{"type":"text","text":"go"}]},{"role":"system","content":"mind"}]}'
 )
-BODIES = {"chat": [_BODY], "responses": [_ITEMS], "messages": [_BLOCKS]}
+BODIES = {"chat": [_BODY, _BLOCKS], "responses": [_ITEMS], "messages": [_BLOCKS]}
 SEEDS = [
     *(row.data for row in ROWS.values()),
     request(body=_BODY),

@@ -28,6 +28,7 @@ from trimtab.dialects.messages import writing as blocks
 from trimtab.dialects.messages.body import Elements, role_of
 from trimtab.dialects.messages.elements import kind_of
 from trimtab.dialects.messages.elements import view as block_view
+from trimtab.wire.body import fields_of
 from trimtab.wire.messages import Cut
 
 RESULT = b'"tool_result"'
@@ -36,7 +37,6 @@ RESULT = b'"tool_result"'
 _CALLS = (b'"tool_use"', b'"tool-call"')
 _SDK_RESULT = b'"tool-result"'
 Fields = dict[str, Any]
-_decode = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Mixed(Elements):
@@ -91,7 +91,7 @@ def _sdk_result(found: View, data: bytes) -> View:
 
 
 def _content(data: bytes) -> list[Any]:
-    content = msgspec.json.decode(_decode(data)["content"])
+    content = msgspec.json.decode(fields_of(data)["content"])
     return content if isinstance(content, list) else []
 
 
@@ -106,7 +106,7 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     if stage not in ("inputs_cleared", "squeezed") or not any(word in data for word in _CALLS):
         return written
     edit: Callable[[Any], Any] = (lambda _: {}) if stage == "inputs_cleared" else partial(squeeze_value, chars=amount)
-    fields: Fields = dict(_decode(written))
+    fields: Fields = dict(fields_of(written))
     fields["content"] = [_with_input(part, edit) for part in _content(written)]
     return msgspec.json.encode(fields)
 
@@ -120,7 +120,7 @@ def _with_input(part: Any, edit: Callable[[Any], Any]) -> Any:
 
 def _cleared_sdk(data: bytes) -> bytes:
     """A tool message of the AI SDK, cleared: each part keeps its id. A result is any value, an output has a type."""
-    fields: Fields = dict(_decode(data))
+    fields: Fields = dict(fields_of(data))
     fields["content"] = [_cleared_part(part) for part in _content(data)]
     return msgspec.json.encode(fields)
 
@@ -132,12 +132,6 @@ def _cleared_part(part: Any) -> Any:
     if "output" in part:
         return {**left, "output": {"type": "text", "value": PLACEHOLDER}}
     return {**left, "result": PLACEHOLDER}
-
-
-def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
-    """The message, or the text block, with `text` before or after its own."""
-    join = blocks.join_text if role_of(raw) is None else writing.join_text
-    return join(raw, text, before=before)
 
 
 def as_chat(raw: bytes | Raw) -> bytes | Raw:
@@ -173,4 +167,15 @@ def _readable(part: Any) -> Any:
     return {"type": "text", "text": value if isinstance(value, str) else msgspec.json.encode(value).decode()}
 
 
-FORMAT = Format(view, digest, rewrite, writing.message, join_text, writing.announce, unpin, itself, itself, as_chat)
+FORMAT = Format(
+    view,
+    digest,
+    rewrite,
+    writing.message,
+    writing.join_text,
+    writing.announce,
+    unpin,
+    itself,
+    itself,
+    as_chat,
+)

@@ -37,26 +37,27 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def announce(raw: bytes | Raw) -> bytes:
-    """The system message with the announcement at its end."""
+def announce(raw: bytes | Raw, kind: str = "text") -> bytes:
+    """The system message with the announcement at its end. `kind` is the type of a text part, here and below."""
     fields: Fields = dict(fields_of(raw))
     content = msgspec.json.decode(fields.get("content", b'""'))
     if isinstance(content, list):
-        fields["content"] = [*content, {"type": "text", "text": ANNOUNCEMENT.strip()}]
+        fields["content"] = [*content, {"type": kind, "text": ANNOUNCEMENT.strip()}]
     else:
         fields["content"] = f"{content or ''}{ANNOUNCEMENT}"
     return msgspec.json.encode(fields)
 
 
-def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
-    """The user message with `text` added: before its content, or after it."""
+def join_text(raw: bytes | Raw, text: str, *, before: bool, kind: str = "text") -> bytes:
+    """The user message with `text` added: before its content, or after it. A part of a message has a text instead."""
     fields: Fields = dict(fields_of(raw))
-    content = msgspec.json.decode(fields["content"])
+    where = "content" if "content" in fields else "text"
+    content = msgspec.json.decode(fields[where])
     if isinstance(content, str):
-        fields["content"] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"
+        fields[where] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"
     else:
-        part = {"type": "text", "text": text}
-        fields["content"] = [part, *content] if before else [*content, part]
+        part = {"type": kind, "text": text}
+        fields[where] = [part, *content] if before else [*content, part]
     return msgspec.json.encode(fields)
 
 
@@ -95,7 +96,7 @@ def _clear(fields: Fields, tokens: int) -> None:
     fields["content"] = cleared(fields.get("content", b"null"), tokens)
 
 
-def cleared(content: bytes | Raw, tokens: int) -> Any:
+def cleared(content: bytes | Raw, tokens: int, kind: str = "text") -> Any:
     """What stands in place of the content of a result, which is read only where an extract of it is to stay, or its
     mark for the provider's cache."""
     data = bytes(content)
@@ -107,7 +108,7 @@ def cleared(content: bytes | Raw, tokens: int) -> Any:
     extract = "" if text == PLACEHOLDER else of_result(text, tokens)
     left = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
     mark = _cache_mark(value) if isinstance(value, list) else {}
-    return [{"type": "text", "text": left, **mark}] if mark else left
+    return [{"type": kind, "text": left, **mark}] if mark else left
 
 
 def _cache_mark(parts: Iterable[Any]) -> Fields:

@@ -6,11 +6,10 @@ is particular to answers: usage, events and errors. `context_management` is the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from trimtab.dialects.dialect import Name, event_type
 from trimtab.dialects.messages.body import decode, render
@@ -26,7 +25,6 @@ from trimtab.errors import (
     UnknownModel,
 )
 from trimtab.wire.body import values_of, with_fields_in
-from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, count, decoded_usage
 
@@ -52,16 +50,10 @@ class MessagesDialect:
     format = FORMAT
     appends = appends_chunk = False
     own_headers: tuple[tuple[bytes, bytes], ...] = (VERSION,)
+    decode, render = staticmethod(decode), staticmethod(render)
+    asked, answered = staticmethod(asked), staticmethod(answered)
     limited = "max_tokens"
     binding: tuple[bytes, ...] = (b"bound to a different conversation",)
-
-    def decode(self, body: bytes, known: Spans | None = None) -> Request:
-        """As `Dialect.decode`."""
-        return decode(body, known)
-
-    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
-        """As `Dialect.render`."""
-        return render(request, messages, changes)
 
     def capped(self, request: Request, tokens: int) -> dict[str, object]:
         """`max_tokens`, and with it `thinking.budget_tokens`, which must stay below it: both or neither."""
@@ -100,14 +92,6 @@ class MessagesDialect:
     def added(self, data: bytes, fields: Mapping[str, Any]) -> bytes | None:
         """In the message of `message_start`, which every client begins its own message with."""
         return with_fields_in(data, "message", fields) if event_type(data) in _STARTS else None
-
-    def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
-        """As `Dialect.asked`."""
-        return asked(chat, tokens)
-
-    def answered(self, raw: bytes) -> bytes:
-        """As `Dialect.answered`."""
-        return answered(raw)
 
     def status(self, error: TrimtabError) -> int:
         """The error's own."""

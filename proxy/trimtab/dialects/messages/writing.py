@@ -14,7 +14,7 @@ from msgspec import Raw
 from trimtab.context.apply.cut import head, head_and_tail
 from trimtab.context.apply.format import Format
 from trimtab.context.apply.marks import unpin
-from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squeezed, truncated
+from trimtab.context.apply.rewrite import cleared, join_text, lightened, squeeze_value, squeezed, truncated
 from trimtab.context.edits import Stage
 from trimtab.context.texts import TRUNCATED
 from trimtab.dialects.messages.elements import THOUGHTS, canonical, digest, kind_of, view
@@ -74,19 +74,6 @@ def message(role: str, text: str) -> bytes:
     """A message of the proxy's own. A `system` role has its place only before an answer, so a user speaks."""
     said_by = "assistant" if role == "assistant" else "user"
     return msgspec.json.encode({"role": said_by, "content": [{"type": "text", "text": text}]})
-
-
-def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
-    """The user message, or the text block, with `text` added: before its content, or after it."""
-    fields: Fields = dict(fields_of(raw))
-    where = "content" if "content" in fields else "text"
-    content = msgspec.json.decode(fields[where])
-    if isinstance(content, str):
-        fields[where] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"
-    else:
-        block = {"type": "text", "text": text}
-        fields[where] = [block, *content] if before else [*content, block]
-    return msgspec.json.encode(fields)
 
 
 def announce(raw: bytes | Raw) -> bytes:

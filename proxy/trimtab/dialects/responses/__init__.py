@@ -6,7 +6,7 @@ events and errors. An answer is a run of items, and reasoning is never parted fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,6 @@ from trimtab.dialects.responses.own_call import answered, asked
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.body import values_of, with_fields_in
-from trimtab.wire.messages import Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, count, decoded_usage
 
@@ -37,16 +36,10 @@ class Responses:
     format = FORMAT
     appends = appends_chunk = False
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
+    decode, render = staticmethod(decode), staticmethod(render)
+    asked, answered = staticmethod(asked), staticmethod(answered)
     limited = "max_output_tokens"
     binding: tuple[bytes, ...] = ()
-
-    def decode(self, body: bytes, known: Spans | None = None) -> Request:
-        """As `Dialect.decode`."""
-        return decode(body, known)
-
-    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
-        """As `Dialect.render`."""
-        return render(request, messages, changes)
 
     def capped(self, request: Request, tokens: int) -> dict[str, int]:
         """`max_output_tokens`, where it is higher."""
@@ -69,14 +62,6 @@ class Responses:
     def added(self, data: bytes, fields: Mapping[str, Any]) -> bytes | None:
         """In the response of the event that ends a stream."""
         return with_fields_in(data, "response", fields) if event_type(data) in _ENDS else None
-
-    def asked(self, chat: Mapping[str, Any], tokens: int) -> Mapping[str, Any]:
-        """As `Dialect.asked`."""
-        return asked(chat, tokens)
-
-    def answered(self, raw: bytes) -> bytes:
-        """As `Dialect.answered`."""
-        return answered(raw)
 
     def status(self, error: TrimtabError) -> int:
         """The error's own; 400 for a 413, which codex takes for a failure of the network and sends again."""

@@ -17,12 +17,20 @@ from msgspec import Raw
 from trimtab.context.apply.cut import head_and_tail
 from trimtab.context.apply.format import Format, itself
 from trimtab.context.apply.marks import unpin
-from trimtab.context.apply.rewrite import cleared, lightened, squeeze_value, squeezed, truncated
+from trimtab.context.apply.rewrite import (
+    announce,
+    cleared,
+    join_text,
+    lightened,
+    squeeze_value,
+    squeezed,
+    truncated,
+)
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
 from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, digest, name_tokens
-from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, TRUNCATED
+from trimtab.context.texts import CLEARED_ARGUMENTS, TRUNCATED
 from trimtab.wire.body import fields_of
 
 Fields = dict[str, Any]
@@ -30,6 +38,7 @@ Fields = dict[str, Any]
 _STAYS = frozenset({"compaction", "compaction_trigger", "additional_tools", "configuration_update"})
 # Results whose output may be any text. Those of a computer, a shell or a search have a form of their own.
 _CLEARABLE = frozenset({"function_call_output", "custom_tool_call_output", "apply_patch_call_output"})
+_TEXT = "input_text"
 _REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"
 
 
@@ -166,9 +175,9 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     fields: Fields = dict(fields_of(raw))
     where = "output" if "output" in fields else "content"
     if stage == "cleared":
-        fields[where] = cleared(fields[where], amount)
+        fields[where] = cleared(fields[where], amount, _TEXT)
     elif stage == "lightened":
-        fields[where] = lightened(fields[where], "input_text")
+        fields[where] = lightened(fields[where], _TEXT)
     elif stage == "truncated":
         fields[where] = truncated(msgspec.json.decode(fields[where]), amount)
     elif stage == "inputs_cleared":
@@ -195,29 +204,6 @@ def message(role: str, text: str) -> bytes:
     return msgspec.json.encode({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
 
 
-def join_text(raw: bytes | Raw, text: str, *, before: bool) -> bytes:
-    """The user message with `text` added: before its content, or after it."""
-    fields: Fields = dict(fields_of(raw))
-    content = msgspec.json.decode(fields["content"])
-    if isinstance(content, str):
-        fields["content"] = f"{text}\n\n{content}" if before else f"{content}\n\n{text}"
-    else:
-        part = {"type": "input_text", "text": text}
-        fields["content"] = [part, *content] if before else [*content, part]
-    return msgspec.json.encode(fields)
-
-
-def announce(raw: bytes | Raw) -> bytes:
-    """The system message with the announcement at its end."""
-    fields: Fields = dict(fields_of(raw))
-    content = msgspec.json.decode(fields.get("content", b'""'))
-    if isinstance(content, list):
-        fields["content"] = [*content, {"type": "input_text", "text": ANNOUNCEMENT.strip()}]
-    else:
-        fields["content"] = f"{content or ''}{ANNOUNCEMENT}"
-    return msgspec.json.encode(fields)
-
-
 # -- for summaries -----------------------------------------------------------------------------------------------
 
 
@@ -242,4 +228,15 @@ def as_chat(raw: bytes | Raw) -> bytes:
     return msgspec.json.encode(found)
 
 
-FORMAT = Format(view, digest, rewrite, message, join_text, announce, unpin, itself, itself, as_chat)
+FORMAT = Format(
+    view,
+    digest,
+    rewrite,
+    message,
+    partial(join_text, kind=_TEXT),
+    partial(announce, kind=_TEXT),
+    unpin,
+    itself,
+    itself,
+    as_chat,
+)
