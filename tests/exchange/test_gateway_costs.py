@@ -101,3 +101,13 @@ async def test_an_explained_answer_of_a_request_that_fits_says_so() -> None:
     assert stream.body.startswith(b': trimtab {"tokens":')
     assert stream.body.endswith(b"data: [DONE]\n\n")
     assert upstream.requests[0].header(b"x-trimtab-explain") is None
+
+
+async def test_an_explained_answer_that_is_only_observed_says_what_would_be_done() -> None:
+    async with ScriptedUpstream(either) as upstream, running(upstream.base_url, WAITED) as proxy:
+        answer = await post(
+            proxy.url, {"model": "m", "messages": chat(40)}, x_trimtab_explain="true", x_trimtab_observe="true"
+        )
+    assert len(upstream.requests[0].json()["messages"]) == 82
+    assert answer.json()["trimtab"]["messages"]["received"] == 82
+    assert answer.json()["trimtab"]["stages"][0]["stage"] == "summarized"

@@ -119,12 +119,36 @@ RESPONSES = {
 }
 
 
-async def test_other_dialects_are_planned_in_their_own_form() -> None:
+MESSAGES = {
+    "model": "m",
+    "system": "You read.",
+    "messages": [
+        {"role": "user", "content": "Read all pages."},
+        *(
+            message
+            for n in range(40)
+            for message in (
+                {"role": "assistant", "content": [{"type": "tool_use", "id": f"c{n}", "name": "read", "input": {}}]},
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": f"c{n}", "content": f"page {n} " * 300}],
+                },
+            )
+        ),
+    ],
+}
+DIALECTS = [(RESPONSES, 81, "function_call"), (MESSAGES, 81, "tool_use")]
+
+
+@pytest.mark.parametrize(("body", "elements", "call"), DIALECTS, ids=["responses", "messages"])
+async def test_other_dialects_are_planned_in_their_own_form(body: Any, elements: int, call: str) -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
-        shown = await read(proxy.url, "/plan", {"body": RESPONSES})
-    assert len(shown["messages"]) == 81
+        shown = await read(proxy.url, "/plan", {"body": body})
+    assert len(shown["messages"]) == elements
     assert {row["stage"] for row in shown["messages"]} == {"", "cleared"}
-    assert msgspec.json.decode(shown["messages"][1]["before"])["type"] == "function_call"
+    assert f'"{call}"' in shown["messages"][elements - 80]["before"]
+    assert sum(shown["kinds"].values()) == shown["plan"]["tokens"]["sent"]
+    assert shown["kinds"]["results"] > 1_000
 
 
 WRONG = [

@@ -100,7 +100,8 @@ class ChatExchange:
         self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
         turn = self._planning.turn
-        options = RelayOptions(report, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged, turn=turn)
+        adds = report.fields(managed=False, explain=self._explain) if report is not None else {}
+        options = RelayOptions(report, adds, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged, turn=turn)
         await relay(verdict, self._down, self._notes, options)
 
     async def _forward(self) -> None:

@@ -19,8 +19,9 @@ from trimtab.context.texts import NOTE
 from trimtab.exchange.decide import Shaping
 
 Kind = Literal["system", "tools", "task", "talk", "results", "extract", "summary"]
-"""What tokens of a request are: the system prompt, the tools' schemas, the first question, what user and assistant said
-since, tool results; and in the gap the extract of what went, and the note or summary."""
+"""What tokens of a request are: system messages, the tools' schemas and what else lies beside messages, the first
+question, what user and assistant said since, tool results; and in the gap the extract of what went, and the note or
+summary."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _REMOVED = ("dropped", "summarized")

@@ -12,6 +12,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 /** Draw `columns` into `element`; `chosen(i)` is called when one is clicked. Returns { select(i), withRemoved(bool), close() }. */
 export function chart(element, columns, chosen) {
+  const hovered = h("p", { class: "hovered", "aria-hidden": "true" });
   let plots = [];
   let selected = columns.length - 1;
   let removed = false;
@@ -20,7 +21,7 @@ export function chart(element, columns, chosen) {
     plots.forEach((plot) => plot.destroy());
     const stack = h("div", { role: "img", "aria-label": described(columns) });
     const cache = h("div", { role: "img", "aria-label": "Share of the prompt that was read from the cache, by request" });
-    element.replaceChildren(stack, cache);
+    element.replaceChildren(stack, hovered, cache);
     const width = Math.max(280, element.clientWidth);
     plots = [stacked(stack, width), cached(cache, width)];
   }
@@ -46,7 +47,10 @@ export function chart(element, columns, chosen) {
         { stroke: colour("soft"), grid: { show: false }, ticks: { show: false }, font: "12px system-ui", size: 26, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500] },
         { stroke: colour("soft"), grid, ticks: { show: false }, font: "12px system-ui", size: 58, ...axis },
       ],
-      hooks: { ready: [(plot) => plot.over.addEventListener("click", () => {
+      hooks: { setCursor: [(plot) => {
+        const column = columns[plot.cursor.idx];
+        hovered.textContent = column ? figures(column, plot.cursor.idx + 1) : "";
+      }], ready: [(plot) => plot.over.addEventListener("click", () => {
         const i = plot.cursor.idx;
         if (i !== null && i !== undefined) chosen(i);
       })] },
@@ -97,6 +101,12 @@ export function chart(element, columns, chosen) {
       plots.forEach((plot) => plot.destroy());
     },
   };
+}
+
+function figures({ exchange, kinds }, place) {
+  const named = KINDS.filter((kind) => kinds[kind]).map((kind) => `${kind} ${count(kinds[kind])}`).join(", ");
+  const cached = exchange.cached === null ? "" : `; ${percent(exchange.cached, exchange.prompt)} from the cache`;
+  return `Request ${count(place)}: ${count(exchange.original)} → ${count(exchange.sent)} of ${count(exchange.budget)}: ${named}${cached}`;
 }
 
 function described(columns) {

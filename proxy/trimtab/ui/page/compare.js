@@ -17,7 +17,7 @@ const SETTINGS = [
 ];
 
 export function compare(main, { exchanges, argument }) {
-  const out = h("div", { class: "comparison", "aria-live": "polite", "aria-busy": "false" });
+  const out = h("div", { class: "comparison", "aria-busy": "false" });
   const pasted = h("textarea", { id: "body", rows: "5", spellcheck: "false", placeholder: '{"model": "…", "messages": [ … ]}' });
   const kept = h("select", { id: "kept", onchange: () => (location.hash = `compare/${kept.value}`) });
   const file = h("input", { type: "file", id: "file", accept: ".json,.gz,application/json", onchange: () => open(file.files[0]) });
@@ -108,7 +108,7 @@ function result(found, asSent) {
   const holder = h("div");
   const byStage = {};
   for (const edit of made.edits) byStage[edit.stage] = (byStage[edit.stage] ?? 0) + 1;
-  const title = h("p", { class: "total" }, h("b", {}, `${count(made.tokens.original)} → ${count(made.tokens.sent)} tokens`),
+  const title = h("p", { class: "total", role: "status" }, h("b", {}, `${count(made.tokens.original)} → ${count(made.tokens.sent)} tokens`),
     ` of a budget of ${count(made.budget)} (${percent(made.tokens.sent, made.budget)}), ${count(found.bytes_before)} → ${count(found.bytes_after)} bytes. `,
     asSent ? "As it was sent. " : "As it would be sent. ", found.unchanged ? "The bytes are those received." : `Edits: ${listed(byStage)}.`,
     !made.fits && h("strong", {}, " It does not fit: this request would be refused, or tried."));

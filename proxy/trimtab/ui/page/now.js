@@ -37,9 +37,11 @@ export function now(main, { exchanges }) {
         ", or watch the recorded run: ", h("code", {}, "trimtab demo --ui"), "."));
     }
     if (!frame.isConnected) fill(list, frame);
-    const newest = exchanges.slice(-ROWS).reverse();
-    const known = new Map([...body.children].map((row) => [row.dataset.number, row]));
-    body.replaceChildren(...newest.map((each) => known.get(String(each.number)) ?? line(each)));
+    // Rows that are there stay where they are, so that a link in one of them keeps the focus.
+    const last = Number(body.firstElementChild?.dataset.number ?? 0);
+    if (exchanges.at(-1).number < last) fill(body); // another process answers than before
+    body.prepend(...exchanges.slice(-ROWS).filter((each) => each.number > last || !body.childElementCount).reverse().map(line));
+    while (body.childElementCount > ROWS) body.lastElementChild.remove();
   }
 
   async function status() {

@@ -15,7 +15,7 @@ export const TERMS = {
   upstream: "The server that runs the model.",
   summaries: "Calls of the summary model, which replaces the oldest messages by fewer words.",
   system: "System and developer messages. They are never removed.",
-  tools: "The schemas of the tools, and other fields that the model reads beside the messages.",
+  tools: "The schemas of the tools, and other fields that the model reads beside the messages: in the Messages API also the system prompt.",
   task: "The first user messages, up to the first answer of the model.",
   talk: "What the user and the model said since, with the arguments of tool calls.",
   results: "Results of tool calls, or the placeholders of those that were cleared.",
