@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 
 import pytest
 
-from tests.cli.commands import run
+from tests.cli.commands import command, environment, run
 from tests.support.chat import COMPLETION, WINDOW, post, token_counts
 from tests.support.conversations import agent_run
 from tests.support.running import running
@@ -48,3 +50,31 @@ async def test_where_the_pages_are_off_or_need_a_key_it_says_so() -> None:
             without = await asyncio.to_thread(run, "top", proxy.url, "--once", "--key", "x")
     assert "Not Found" in off.output
     assert "Missing or unknown key" in without.output
+
+
+async def test_on_a_terminal_it_goes_on_until_ctrl_c() -> None:
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        ours, theirs = os.openpty()
+        made = command("top", proxy.url)
+        more = {"COLUMNS": "140", "LINES": "30", "TERM": "xterm"}
+        watching = await asyncio.create_subprocess_exec(*made, stdin=theirs, stdout=theirs, env=environment(more))
+        os.close(theirs)
+        try:
+            assert "No request yet." in await drawn_until(ours, "No request yet.")
+            await post(proxy.url, {"model": "a-model", "messages": agent_run(2)})
+            assert "passed" in await drawn_until(ours, "a-model")
+            watching.send_signal(signal.SIGINT)
+            assert await asyncio.wait_for(watching.wait(), 20) == 0
+        finally:
+            if watching.returncode is None:
+                watching.kill()
+            os.close(ours)
+
+
+async def drawn_until(terminal: int, words: str) -> str:
+    """What a program has drawn on a terminal, once `words` are in it."""
+    drawn = ""
+    async with asyncio.timeout(30):
+        while words not in drawn:
+            drawn += (await asyncio.to_thread(os.read, terminal, 65_536)).decode(errors="replace")
+    return drawn

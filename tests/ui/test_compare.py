@@ -168,3 +168,12 @@ async def test_what_cannot_be_planned_is_refused_with_a_reason(asked: Any, words
         answer = await ask(proxy.url, "/plan", asked)
     assert answer.status == 400
     assert words in answer.json()["error"]["message"]
+
+
+async def test_a_kept_request_is_planned_again_under_its_own_profile() -> None:
+    toml = f"{TEXT}[profiles.small]\nbudget = 3000\n"
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, toml) as proxy:
+        await post(proxy.url, {"model": "m", "messages": agent_run(10)}, x_trimtab_profile="small")
+        sent, again = await read(proxy.url, "/exchanges/1/text"), await read(proxy.url, "/plan", {"number": 1})
+    assert after(sent) == after(again)
+    assert again["plan"]["budget"] == 3_000

@@ -304,6 +304,9 @@ async def test_axe_finds_no_violation(scheme: str) -> None:
         await seen.open("compare/2", ".pairs .listed")
         await page.click(".pair.gone")
         found["a message"] = await axe.Axe().run(page)
+        await page.keyboard.press("Escape")
+        await seen.open("compare/99", ".failed")
+        found["an error"] = await axe.Axe().run(page)
     wrong = {
         place: [(v["id"], [n["html"][:120] for n in v["nodes"]][:3]) for v in each.response["violations"]]
         for place, each in found.items()

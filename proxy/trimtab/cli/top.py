@@ -29,7 +29,7 @@ _OTHER_LINES = 7  # of the screen: totals, health, the head of the table
 @click.command()
 @click.argument("url", default="http://127.0.0.1:8080")
 @click.option("--key", envvar="TRIMTAB_UI_KEY", help="A key of [ui], or set TRIMTAB_UI_KEY.")
-@click.option("--once", is_flag=True, help="Print what there is, and end.")
+@click.option("--once", is_flag=True, help="Print what there is, and end, as into a pipe.")
 def top(url: str, key: str | None, once: bool) -> None:
     """Watch a running proxy: requests as they happen, totals, health.
 
@@ -50,11 +50,11 @@ def top(url: str, key: str | None, once: bool) -> None:
     with httpx.Client(base_url=base, headers=headers, trust_env=False, timeout=_TIMEOUT_S) as api:
         watch = _Watch(api)
         watch.look()
-        if once:
+        if once or not console.is_terminal:
             console.print(watch.drawn(console))
             return
         try:
-            with Live(watch.drawn(console), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            with Live(watch.drawn(console), console=console, screen=True, auto_refresh=False) as live:
                 while True:
                     time.sleep(_EVERY_S)
                     watch.look()
@@ -100,10 +100,11 @@ class _Watch:
         from rich.console import Group
         from rich.text import Text
 
-        rows = max(_LEAST_ROWS, console.height - _OTHER_LINES) if console.is_terminal else len(self._exchanges)
+        lines = console.height - _OTHER_LINES if console.is_terminal else len(self._exchanges)
+        rows = max(_LEAST_ROWS, lines)
         newest = [*self._exchanges][-rows:][::-1]
-        lines = (Text(line) for line in (*totals(self._status), *health(self._status), ""))
-        return Group(*lines, requests(newest) if newest else Text("No request yet."))
+        above = (Text(line) for line in (*totals(self._status), *health(self._status), ""))
+        return Group(*above, requests(newest) if newest else Text("No request yet."))
 
 
 def _reason(answer: httpx.Response) -> str:

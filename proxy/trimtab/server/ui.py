@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, get, post
+from litestar import MediaType, Request, Response, Router, get, post
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
@@ -192,7 +192,7 @@ def _process(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
 
 def _plans(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
     @get("/exchanges/{number:int}/text", responses=refusals)
-    async def text(number: FromPath[int]) -> Comparison:
+    async def text(number: FromPath[int]) -> Response[Comparison]:
         """A kept request before and after, as it was sent. Needs `[ui] text = true`."""
         kept = _found(ring, number)
         if kept.bodies is None:
@@ -200,7 +200,7 @@ def _plans(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
         upstream = next((each for each in parts.calls.upstreams if each.name == kept.exchange.upstream), None)
         role = summary_role(upstream, kept.exchange.model) if upstream is not None else "system"
         shaped = kept.exchange.outcome not in ("passed", "observed")
-        return await beside(_PAGES, as_sent, kept.bodies, role, shaped=shaped)
+        return _written(await beside(_PAGES, lambda bodies: _json(as_sent(bodies, role, shaped=shaped)), kept.bodies))
 
     @post(
         "/plan",
@@ -209,19 +209,28 @@ def _plans(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
         responses=refusals,
         request_max_body_size=parts.settings.server.max_body_mb * _MB,
     )
-    async def plan(request: AnyRequest) -> Comparison:
+    async def plan(request: AnyRequest) -> Response[Comparison]:
         """What would be sent of a request, with text, under settings that may differ from those in force. Nothing is
         sent, no model is called."""
-        preview, asked = Preview(parts.decider, parts.calls, parts.bounds), asked_of(await request.body())
-        body = bytes(asked.body)
-        if asked.number is not None:
-            bodies = _found(ring, asked.number).bodies
-            if bodies is None:
-                raise NotKept(_no_text(ring))
-            body = bodies.received
-        return await planned_beside(len(body) > LIGHT_NEW, preview.plan, body, asked)
+        data = await request.body()
+        heavy = len(data) > LIGHT_NEW
+        asked = await planned_beside(heavy, asked_of, data)
+        kept = None if asked.number is None else _found(ring, asked.number)
+        if kept is not None and kept.bodies is None:
+            raise NotKept(_no_text(ring))
+        preview = Preview(parts.decider, parts.calls, parts.bounds)
+        return _written(await planned_beside(heavy or kept is not None, lambda: _json(preview.plan(asked, kept))))
 
     return [text, plan]
+
+
+def _json(comparison: Comparison) -> bytes:
+    """Made in the thread that made the comparison: it has the text of a whole conversation, twice."""
+    return msgspec.json.encode(comparison)
+
+
+def _written(data: bytes) -> Response[Comparison]:
+    return Response(data, media_type=MediaType.JSON)  # type: ignore[arg-type]
 
 
 def _found(ring: Ring, number: int) -> Kept:

@@ -25,7 +25,7 @@ from trimtab.exchange.outgoing import outgoing
 from trimtab.exchange.policies import Chosen
 from trimtab.limits import Limit
 from trimtab.ui.figures import Kind, MessageFigures, by_kind, messages, sketch
-from trimtab.ui.ring import Bodies
+from trimtab.ui.ring import Bodies, Kept
 from trimtab.upstream.families import summary_role
 from trimtab.wire.request import Unreadable
 
@@ -92,12 +92,15 @@ class Preview:
     def __init__(self, decider: Decider, calls: Calls, bounds: Bounds) -> None:
         self._decider, self._calls, self._bounds = decider, calls, bounds
 
-    def plan(self, body: bytes, asked: Asked) -> Comparison:
-        """What would be sent of `body`. A summary is not fetched: where one is wanted, the note stands. Raises
-        InvalidRequest for a body or settings that cannot be read, UnknownModel, BodyTooLarge."""
+    def plan(self, asked: Asked, kept: Kept | None = None) -> Comparison:
+        """What would be sent of the body asked about, or of a `kept` request, which has bodies. A summary is not
+        fetched: where one is wanted, the note stands. Raises InvalidRequest for a body or settings that cannot be read,
+        UnknownModel, BodyTooLarge."""
+        bodies = None if kept is None else kept.bodies
+        body = bytes(asked.body) if bodies is None else bodies.received
         check = self._bounds.check_values
         check(body)
-        dialect = recognized(body)
+        dialect = recognized(body) if bodies is None else bodies.shaping.dialect
         try:
             reading = self._decider.read(body, b"", dialect, check)
         except Unreadable as error:
@@ -105,7 +108,8 @@ class Preview:
         request = reading.request
         self._bounds.check_messages(request)
         upstream = self._calls.route(request.model or None)
-        chosen = _changed(self._decider.policy(request, upstream, asked.profile), asked.shaping)
+        profile, hint = (asked.profile, "") if kept is None else (kept.exchange.profile, kept.exchange.hint)
+        chosen = _changed(self._decider.policy(request, upstream, profile, hint), asked.shaping)
         limit = _resized(self._decider.limits.known(upstream.name, request.model), asked.context_size)
         shaping = self._decider.decide(reading, upstream, chosen, limit, dialect)
         role = summary_role(upstream, request.model)
