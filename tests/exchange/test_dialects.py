@@ -15,6 +15,7 @@ from tests.support.chat import OVERFLOW, WINDOW, post
 from tests.support.messages import prose
 from tests.support.running import running
 from tests.support.scripted import CLOSE, Pause, Received, ScriptedUpstream, Step, json_reply, sse_reply
+from tests.support.waiting import eventually
 from trimtab.context.texts import PLACEHOLDER
 from trimtab.settings import parse
 
@@ -312,6 +313,29 @@ async def test_a_summary_stands_in_the_gap(path: str) -> None:
     sent = upstream.requests[-1]
     assert said.encode() in sent.body
     assert b"[Conversation summary]" in sent.body
+
+
+async def test_a_summary_of_items_is_asked_for_after_what_the_provider_has_cached() -> None:
+    """A summary is made ahead of need: the call has the items that were sent, and one more."""
+    said = "The files were read, and nothing was found so far."
+
+    def script(request: Received) -> list[Step]:
+        if b'"store":false' not in request.body:
+            return json_reply(RESPONSE)
+        part = {"type": "output_text", "text": said}
+        item = {"type": "message", "content": [part]}
+        return json_reply({"output": [item], "status": "completed", "usage": USAGE})
+
+    toml = WINDOW + '[compaction]\nmodel = "same"\n'
+    asked = {"model": "m", "instructions": "Read.", "max_output_tokens": 500, "input": raw(_talk(RESPONSES)[:46])}
+    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, toml) as proxy:
+        await post(proxy.url, asked, RESPONSES)
+        await eventually(lambda: len(upstream.requests) > 1)
+    sent, call = (msgspec.json.decode(each.body) for each in upstream.requests[:2])
+    length = len(call["input"]) - 1
+    assert call["input"][:length] == sent["input"][:length]
+    assert call["input"][length]["role"] == "user"
+    assert (call["instructions"], call["stream"], call["store"]) == ("Read.", False, False)
 
 
 def _talk(path: str) -> list[bytes]:

@@ -26,7 +26,8 @@ class Chat:
     path = "/v1/chat/completions"
     listed = "messages"
     format = FORMAT
-    appends = appends_chunk = True
+    cached_fields = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
+    appends_chunk = True
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
     limited = "max_tokens"
     binding: tuple[bytes, ...] = ()

@@ -61,8 +61,9 @@ class Dialect(Protocol):
         ...
 
     @property
-    def appends(self) -> bool:
-        """True where a summary may be asked for by one more message after what was sent."""
+    def cached_fields(self) -> tuple[str, ...]:
+        """Of a body beside the messages: what a provider's cache key covers or its routing goes by. They go with a call
+        that asks for a summary by one more message after what was sent; none where such a call misses the cache."""
         ...
 
     @property

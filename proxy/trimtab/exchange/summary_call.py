@@ -97,7 +97,7 @@ class Compaction:
         """As `look_ahead`, at once. Returns whether a summary was begun."""
         wanted = self._wanted(shaping, shaping.plan.ahead)
         writer = self._writer(shaping, credential, tenant, carried)
-        if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.appends:
+        if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.cached_fields:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, _readable(shaping), writer)
 
@@ -132,24 +132,19 @@ class Compaction:
         return Writer(model, credential, sends_credential=same_server, tenant=tenant, carried=carried)
 
 
-# Of the body beside the messages: what a provider's cache key covers or its routing goes by.
-_CACHED_FIELDS = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
-
-
 def _sent_prefix(shaping: Shaping, summary: str | None, role: Role) -> SentPrefix | None:
     """What was sent up to the end of the last segment ahead; None where it is not the original text of what is to be
     summarized."""
-    plan, stop = shaping.plan, shaping.plan.ahead[-1].stop
+    plan, stop, dialect = shaping.plan, shaping.plan.ahead[-1].stop, shaping.dialect
     new = plan.ahead[len(plan.summary)].start
     if isinstance(shaping.request.messages, Parts):  # which are not messages
         return None
     if any(new <= edit.index < stop for edit in plan.edits) or (plan.gap is not None and summary is None):
         return None
-    sent = apply(shaping.request.messages[:stop], plan, summary, role)
+    sent = apply(shaping.request.messages[:stop], plan, summary, role, dialect.format)
     fields = msgspec.json.decode(shaping.request.source, type=dict[str, msgspec.Raw])
-    return SentPrefix(
-        tuple(bytes(message) for message in sent), {name: fields[name] for name in _CACHED_FIELDS if name in fields}
-    )
+    beside = {name: fields[name] for name in dialect.cached_fields if name in fields}
+    return SentPrefix(tuple(bytes(message) for message in sent), beside)
 
 
 def _readable(shaping: Shaping) -> Sequence[bytes | msgspec.Raw]:

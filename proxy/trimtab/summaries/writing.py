@@ -99,7 +99,7 @@ def _appended(chain: Chain, users: list[str]) -> CompletionRequest:
     assert prefix is not None
     instruction = _message("user", chain.prompt.appended(chain.wanted.max_tokens, _script(users)))
     messages = (*prefix.messages, instruction)
-    return _request(chain, messages, prefix.fields)
+    return _request(chain, messages, prefix.fields, chain.writer.dialect)
 
 
 def _request(

@@ -48,7 +48,8 @@ class MessagesDialect:
     path = "/v1/messages"
     listed = "messages"
     format = FORMAT
-    appends = appends_chunk = False
+    cached_fields: tuple[str, ...] = ()  # its cache covers `thinking` and `tool_choice` too, which such a call changes
+    appends_chunk = False
     own_headers: tuple[tuple[bytes, bytes], ...] = (VERSION,)
     decode, render = staticmethod(decode), staticmethod(render)
     asked, answered = staticmethod(asked), staticmethod(answered)

@@ -15,7 +15,7 @@ from msgspec import Raw
 from trimtab.dialects.dialect import Name, event_type
 from trimtab.dialects.responses.body import decode, render
 from trimtab.dialects.responses.items import FORMAT
-from trimtab.dialects.responses.own_call import answered, asked
+from trimtab.dialects.responses.own_call import CACHED_FIELDS, answered, asked
 from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.body import values_of, with_fields_in
@@ -34,7 +34,8 @@ class Responses:
     path = "/v1/responses"
     listed = "input"
     format = FORMAT
-    appends = appends_chunk = False
+    cached_fields = CACHED_FIELDS
+    appends_chunk = False
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
     decode, render = staticmethod(decode), staticmethod(render)
     asked, answered = staticmethod(asked), staticmethod(answered)

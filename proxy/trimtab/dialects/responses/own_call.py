@@ -7,11 +7,15 @@ from typing import Any
 
 import msgspec
 
+CACHED_FIELDS = ("instructions", "tools", "prompt_cache_key", "user", "service_tier")
+"""As `Dialect.cached_fields`."""
+
 
 def asked(chat: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     """The body that asks what a chat body asks, for at most `tokens` tokens of output. Chat's messages are items too.
     The server does not keep the answer."""
     return {
+        **{name: chat[name] for name in (*CACHED_FIELDS, "tool_choice") if name in chat},
         "model": chat["model"],
         "input": chat["messages"],
         "max_output_tokens": tokens,
