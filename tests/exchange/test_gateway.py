@@ -206,6 +206,24 @@ async def test_context_management_is_obeyed_stripped_and_answered() -> None:
     assert (wrong.status, wrong.json()["error"]["param"]) == (400, "context_management")
 
 
+async def test_edits_for_another_provider_fail_nothing() -> None:
+    """What Anthropic's clients send to every provider: one edit that bounds what is sent here, one of no effect."""
+    edits = [
+        {"type": "clear_thinking_20251015", "keep": "all"},
+        {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 3_000}},
+    ]
+    body = {"model": "m", "messages": agent_run(30), "context_management": {"edits": edits}}
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, body)
+        await post(proxy.url, {**body, "context_management": None})
+    told = answer.json()["context_management"]
+    assert answer.status == 200
+    assert told["ignored_edits"] == [{"type": "clear_thinking_20251015"}]
+    assert told["applied_edits"]
+    assert answer.headers["x-trimtab-tokens"].endswith("budget=3000")
+    assert len(upstream.requests[0].body) < len(upstream.requests[1].body)
+
+
 async def test_nothing_of_ours_goes_upstream_and_pins_are_stripped() -> None:
     messages = [{"role": "user", "content": "keep me", "pinned": True, "vendor": {"x": 1}}, *chat(1)]
     async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url) as proxy:

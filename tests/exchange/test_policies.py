@@ -1,4 +1,4 @@
-"""Which policy holds: configuration, profile, hint, and what `context_management` asks for."""
+"""Which policy holds: configuration, profile and hint."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from msgspec import Raw
 
-from trimtab.context.policy import HINTS, Hint, Policy, ShapingSettings
+from trimtab.context.policy import HINTS, Hint, ShapingSettings
 from trimtab.errors import InvalidRequest
-from trimtab.exchange.policies import CLEAR_TOOL_USES, PROFILES, Policies, ProfileSettings, is_ours, managed
+from trimtab.exchange.policies import PROFILES, Policies, ProfileSettings
 from trimtab.summaries.settings import CompactionSettings
 
 SUMMARIES = CompactionSettings(max_summary_tokens=900, precompact_share=0.6)
@@ -59,72 +58,6 @@ def test_an_unknown_name_is_answered_with_the_known_ones(profile: str, hint: str
         POLICIES.choose(profile, hint, False, False)
     assert all(name in refused.value.message for name in named)
     assert "nope" not in refused.value.message
-
-
-def raw(value: Any) -> Raw:
-    return Raw(msgspec.json.encode(value))
-
-
-@pytest.mark.parametrize(
-    ("field", "ours"),
-    [
-        (None, False),
-        (raw({"edits": []}), True),
-        (raw({"edits": 5}), True),
-        (raw({"strategy": "edits"}), False),
-        (raw([{"type": "compaction", "edits": []}]), False),
-        (raw("edits"), False),
-    ],
-)
-def test_only_our_vocabulary_of_the_field_is_answered_here(field: Raw | None, ours: bool) -> None:
-    assert is_ours(field) is ours
-
-
-EDIT = {"type": CLEAR_TOOL_USES}
-ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({}, {"trigger_tokens": 100_000, "trigger_tool_uses": None, "keep_tool_uses": 3, "clear_at_least": 0}),
-    ({"trigger": {"type": "tool_uses", "value": 7}}, {"trigger_tokens": None, "trigger_tool_uses": 7}),
-    ({"trigger": {"type": "input_tokens", "value": 0}}, {"trigger_tokens": 1}),
-    ({"keep": {"type": "tool_uses", "value": 0}}, {"keep_tool_uses": 0}),
-    ({"keep": {"type": "tool_uses", "value": -2}}, {"keep_tool_uses": 0}),
-    ({"clear_at_least": {"type": "input_tokens", "value": 500}}, {"clear_at_least": 500}),
-    ({"exclude_tools": ["bash"]}, {"exclude_tools": ("bash",)}),
-    ({"clear_tool_inputs": True}, {"clear_inputs": True}),
-    ({"clear_tool_inputs": ["bash"]}, {"clear_inputs": ("bash",)}),
-    (dict.fromkeys(("trigger", "keep")), {"trigger_tokens": 100_000, "trigger_tool_uses": None, "keep_tool_uses": 3}),
-    (
-        dict.fromkeys(("clear_at_least", "exclude_tools", "clear_tool_inputs")),
-        {"clear_at_least": 0, "exclude_tools": (), "clear_inputs": False},
-    ),
-]
-
-
-@pytest.mark.parametrize(("asked", "holds"), ASKED)
-def test_what_the_field_asks_for_becomes_policy(asked: dict[str, Any], holds: dict[str, Any]) -> None:
-    policy = managed(Policy(), raw({"edits": [{**EDIT, **asked}]}))
-    assert policy.managed
-    assert {name: getattr(policy, name) for name in holds} == holds
-
-
-def test_an_empty_list_of_edits_asks_for_nothing() -> None:
-    assert managed(Policy(), raw({"edits": []})) == Policy()
-
-
-@pytest.mark.parametrize(
-    ("edits", "place"),
-    [
-        (5, r"\$\.edits"),
-        ([{"type": "clear_thinking_20251015"}], r"\$\.edits\[0\]\.type"),
-        ([EDIT, {**EDIT, "kep": 1}], r"kep.*\$\.edits\[1\]"),
-        ([{**EDIT, "trigger": 5}], r"\$\.edits\[0\]\.trigger"),
-        ([{**EDIT, "keep": {"type": "weeks", "value": 1}}], r"\$\.edits\[0\]\.keep"),
-    ],
-)
-def test_what_is_wrong_in_the_field_is_refused_with_its_place(edits: Any, place: str) -> None:
-    with pytest.raises(InvalidRequest, match=place) as refused:
-        managed(Policy(), raw({"edits": edits}))
-    assert refused.value.param == "context_management"
-    assert CLEAR_TOOL_USES in refused.value.message
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ async def relayed(script: Script, made: Shaping | None = None, **options: Any) -
     report = Report(made, edited(made)) if made is not None else None
     if options.pop("managed", False):
         assert report is not None
-        options["adds"] = report.fields(managed=True, explain=False)
+        options["adds"] = report.fields(obeyed=True, explain=False)
     async with inspected(script) as verdict:
         result = await relay(verdict, down, notes, RelayOptions(report, **options))
     assert (notes.status, notes.usage, notes.overflow) == (result.status, result.usage, result.overflow)

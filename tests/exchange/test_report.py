@@ -15,14 +15,14 @@ from trimtab.context.edits import Edit, Plan
 from trimtab.context.policy import Policy
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.explain import explain
-from trimtab.exchange.policies import CLEAR_TOOL_USES, managed
+from trimtab.exchange.management import CLEAR_TOOL_USES, managed
 from trimtab.exchange.report import NO_SUMMARY, Gathered, Report, edited
 from trimtab.telemetry import Edited
 
 
 def planned(*edits: Edit, factor: float = 1.0) -> Shaping:
     """A decision with exactly these edits."""
-    made = shaping(chat(1), factor=factor)
+    made = shaping(chat(1), factor=factor, context_management={"edits": []})
     return msgspec.structs.replace(made, plan=Plan(1_000, 400, 7_168, True, edits=edits))
 
 
@@ -70,7 +70,7 @@ def test_headers_of_one_that_was_shaped_and_summarized() -> None:
 
 
 def applied_edits(report: Report) -> list[dict[str, Any]]:
-    (managed,) = report.fields(managed=True, explain=False).values()
+    (managed,) = report.fields(obeyed=True, explain=False).values()
     (found,) = managed.values()
     return found  # type: ignore[no-any-return]
 
@@ -114,7 +114,7 @@ def test_applied_edits_speak_the_requests_vocabulary(edits: tuple[Edit, ...], ap
 
 def test_no_report_holds_a_word_of_the_conversation() -> None:
     secret = "tungsten"
-    policy = managed(Policy(), Raw(b'{"edits":[{"type":"clear_tool_uses_20250919","clear_tool_inputs":true}]}'))
+    policy = managed(Policy(), Raw(b'{"edits":[{"type":"clear_tool_uses_20250919","clear_tool_inputs":true}]}')).policy
     messages = agent_run(30)
     messages[5]["content"] = f"{secret} {prose(900)}"
     made = shaping(messages, policy=policy)
@@ -122,7 +122,7 @@ def test_no_report_holds_a_word_of_the_conversation() -> None:
     shown = [
         repr(report.headers()),
         repr(report.comment()),
-        repr(report.fields(managed=True, explain=True)),
+        repr(report.fields(obeyed=True, explain=True)),
         repr(explain(made, cached=False)),
     ]
     assert made.plan.edits
@@ -130,7 +130,7 @@ def test_no_report_holds_a_word_of_the_conversation() -> None:
 
 
 def explained(made: Shaping, gathered: Gathered = NO_SUMMARY, *, sent: bool = True) -> dict[str, Any]:
-    (found,) = Report(made, edited(made), gathered, sent).fields(managed=False, explain=True).values()
+    (found,) = Report(made, edited(made), gathered, sent).fields(obeyed=False, explain=True).values()
     return found  # type: ignore[no-any-return]
 
 

@@ -124,7 +124,8 @@ def decide_offline(
     from trimtab.context.read.history import history
     from trimtab.context.read.memo import Memo
     from trimtab.exchange.decide import decide
-    from trimtab.exchange.policies import Policies, is_ours, managed
+    from trimtab.exchange.management import is_ours, managed
+    from trimtab.exchange.policies import Policies
     from trimtab.upstream.families import summary_role
     from trimtab.upstream.routing import route
 
@@ -132,14 +133,15 @@ def decide_offline(
     strict = to is not None and summary_role(to, request.model) == "user"
     policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
     chosen = policies.choose(profile, "", request.has_tools, strict)
-    policy, management = chosen.policy, request.context_management
-    if management is not None and is_ours(management):
-        policy = managed(policy, management)
+    policy, cap = chosen.policy, chosen.budget
+    if request.context_management is not None and is_ours(request.context_management):
+        asked = managed(policy, request.context_management)
+        policy, cap = asked.policy, asked.least(cap)
     memo, name = Memo(view=dialect.format.view, digest=dialect.format.digest), to.name if to else ""
     conversation = history(request.messages, request.extras, memo)
     limits = _limits(settings, request.model, context_size)
     limit, factor = limits.known(name, request.model), limits.factor(name, request.model)
-    shaping = decide(request, conversation, policy, limit, factor, memo, cap=chosen.budget, dialect=dialect)
+    shaping = decide(request, conversation, policy, limit, factor, memo, cap=cap, dialect=dialect)
     return shaping if context_size is None else _with_option_as_source(shaping)
 
 

@@ -17,7 +17,6 @@ from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
 from trimtab.exchange.outgoing import outgoing, unread_without_marks
 from trimtab.exchange.passthrough import asks_for_stream, upstream_of
 from trimtab.exchange.planning import Planning, Services
-from trimtab.exchange.policies import is_ours
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.report import NO_SUMMARY, Gathered, Report
@@ -100,7 +99,7 @@ class ChatExchange:
         self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
         turn = self._planning.turn
-        adds = report.fields(managed=False, explain=self._explain) if report is not None else {}
+        adds = report.fields(obeyed=False, explain=self._explain) if report is not None else {}
         options = RelayOptions(report, adds, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged, turn=turn)
         await relay(verdict, self._down, self._notes, options)
 
@@ -242,7 +241,7 @@ class ChatExchange:
         explained = self._explain or (part is not None and not shaping.request.stream)
         return RelayOptions(
             report,
-            adds=report.fields(managed=is_ours(shaping.request.context_management), explain=explained),
+            adds=report.fields(obeyed=True, explain=explained),
             include_usage=self._include_usage,
             withhold_overflow=True,
             keepalive_s=self._calls.keepalive_s,

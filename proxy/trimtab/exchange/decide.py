@@ -24,7 +24,8 @@ from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import DIALECTS
 from trimtab.exchange.include_usage import IncludeUsage
 from trimtab.exchange.incoming import Incoming
-from trimtab.exchange.policies import Chosen, Policies, is_ours, managed
+from trimtab.exchange.management import is_ours, managed
+from trimtab.exchange.policies import Chosen, Policies
 from trimtab.limits import ANYONE, Budget, Caller, Limit, Limits, lowered_max_tokens, usable, widest
 from trimtab.overflow.classify import Overflow
 from trimtab.overflow.sent import Sent
@@ -219,11 +220,12 @@ class Decider:
             policy = msgspec.structs.replace(policy, binds_thinking=True)
         if request.wants_json:
             policy = msgspec.structs.replace(policy, needs_json_word=True)
-        management = request.context_management
-        if management is not None and is_ours(management):
-            policy = managed(policy, management)
+        cap = chosen.budget
+        if request.context_management is not None and is_ours(request.context_management):
+            asked = managed(policy, request.context_management)
+            policy, cap = asked.policy, asked.least(cap)
         known = partial(decide, memo=self.memo(dialect), replays=self._replays[dialect.name], dialect=dialect)
-        under = partial(known, request, history, policy, factor=factor, cap=chosen.budget)
+        under = partial(known, request, history, policy, factor=factor, cap=cap)
         shaping = under(limit=limit)
         if limit.source == "learned" and shaping.plan.edits and self.limits.may_try_larger(name, request.model, caller):
             shaping = under(limit=self.limits.without_lessons(name, request.model))

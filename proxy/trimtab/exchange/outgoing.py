@@ -11,7 +11,7 @@ from trimtab.context.apply.apply import apply
 from trimtab.context.apply.marks import is_marked
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
-from trimtab.exchange.policies import is_ours
+from trimtab.exchange.management import is_ours
 from trimtab.wire.messages import Messages
 from trimtab.wire.request import Request
 from trimtab.wire.values import has_more_values

@@ -1,20 +1,15 @@
-"""Which policy holds for a request: the configuration, the profile and hint its headers name, and what its
-`context_management` asks for.
+"""Which policy holds for a request: the configuration, and the profile and hint its headers name. What its
+`context_management` asks for comes on top (`management`).
 
 A profile is a hint, a budget and shaping settings under one name, chosen with the header `x-trimtab-profile`.
-
-`context_management` has Anthropic's vocabulary of context editing (`clear_tool_uses_20250919`), defaults included:
-trigger at 100,000 input tokens, keep 3 tool uses. A null counts as absent: clients made from a typed model write
-every field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from trimtab.context.policy import HINTS, Hint, Policy, ShapingSettings
 from trimtab.errors import InvalidRequest
@@ -92,59 +87,3 @@ class Policies:
                 precompact_share=compaction.precompact_share,
             )
         return Chosen(policy, hint, profile, self._profiles[profile].budget)
-
-
-CLEAR_TOOL_USES = "clear_tool_uses_20250919"
-
-
-class _Amount(msgspec.Struct, frozen=True):
-    value: int
-    type: Literal["input_tokens", "tool_uses"]
-
-
-_TRIGGER, _KEEP = _Amount(100_000, "input_tokens"), _Amount(3, "tool_uses")
-
-
-class _ClearToolUses(msgspec.Struct, forbid_unknown_fields=True):
-    type: Literal["clear_tool_uses_20250919"]
-    trigger: _Amount | None = None
-    keep: _Amount | None = None
-    clear_at_least: _Amount | None = None
-    exclude_tools: tuple[str, ...] | None = None
-    clear_tool_inputs: bool | tuple[str, ...] | None = None
-
-
-class _Management(msgspec.Struct):
-    edits: list[_ClearToolUses]
-
-
-def is_ours(raw: Raw | None) -> bool:
-    """Whether a `context_management` field is in the vocabulary handled here; any other is the upstream's."""
-    if raw is None or b'"edits"' not in bytes(raw):
-        return False
-    value = msgspec.json.decode(raw)
-    return isinstance(value, dict) and "edits" in value
-
-
-def managed(policy: Policy, raw: Raw) -> Policy:
-    """The policy with what `context_management` asks for. Raises InvalidRequest with the place of what is wrong."""
-    try:
-        edits = msgspec.json.decode(raw, type=_Management).edits
-    except msgspec.DecodeError as error:
-        raise InvalidRequest(
-            f"context_management: {error}. The one known edit is {CLEAR_TOOL_USES}.", param="context_management"
-        ) from error
-    for edit in edits:
-        trigger, keep = edit.trigger or _TRIGGER, edit.keep or _KEEP
-        by_tokens = trigger.type == "input_tokens"
-        policy = msgspec.structs.replace(
-            policy,
-            managed=True,
-            trigger_tokens=max(1, trigger.value) if by_tokens else None,
-            trigger_tool_uses=None if by_tokens else max(0, trigger.value),
-            keep_tool_uses=max(0, keep.value),
-            clear_at_least=max(0, edit.clear_at_least.value) if edit.clear_at_least else 0,
-            exclude_tools=edit.exclude_tools or (),
-            clear_inputs=edit.clear_tool_inputs or False,
-        )
-    return policy

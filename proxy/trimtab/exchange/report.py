@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from trimtab.exchange.decide import Shaping
-from trimtab.exchange.policies import CLEAR_TOOL_USES
+from trimtab.exchange.management import CLEAR_TOOL_USES, is_ours, managed
 from trimtab.summaries.chain import Spent
 from trimtab.telemetry import Edited, SummaryResult
 from trimtab.telemetry import Stage as Shown
@@ -148,10 +148,15 @@ class Report(msgspec.Struct, frozen=True):
         shown = {"calls": spent.calls, "input_tokens": spent.tokens_in, "output_tokens": spent.tokens_out}
         return {"summaries_so_far": shown}
 
-    def fields(self, *, managed: bool, explain: bool) -> dict[str, Any]:
-        """The fields that are added to the answer's body: `context_management` for a request that had one for us,
-        `trimtab` for one with `x-trimtab-explain`."""
-        added: dict[str, Any] = {"context_management": {"applied_edits": self._applied_edits()}} if managed else {}
+    def fields(self, *, obeyed: bool, explain: bool) -> dict[str, Any]:
+        """The fields that are added to the answer's body: `context_management` for a request that had one for us, where
+        it was `obeyed`, `trimtab` for one with `x-trimtab-explain`."""
+        added: dict[str, Any] = {}
+        asked = self.shaping.request.context_management
+        if obeyed and asked is not None and is_ours(asked):
+            added["context_management"] = {"applied_edits": self._applied_edits()}
+            if ignored := managed(self.shaping.policy, asked).ignored:
+                added["context_management"]["ignored_edits"] = [{"type": name} for name in ignored]
         return {**added, "trimtab": self._shown() | self._explained()} if explain else added
 
     def _explained(self) -> dict[str, Any]:
