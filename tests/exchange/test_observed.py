@@ -36,7 +36,8 @@ async def test_events_show_usage_errors_and_overflows_however_they_are_cut() -> 
     async with inspected(json_reply({})) as verdict:
         seen, tap = Observed(verdict, CHAT), sse.Tap()
         for byte in USAGE + ERROR:
-            assert not seen.chunk(tap, bytes([byte]))
+            assert not [*filter(None, seen.chunk(tap, bytes([byte])))]
+            assert not seen.chunk_overflows
         assert seen.usage is not None
         assert (seen.usage.prompt, seen.usage.completion) == (7, 2)
         assert (seen.failure, seen.error_code, seen.overflow) == ("upstream_error", "broken", False)

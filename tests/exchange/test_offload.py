@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 
-from trimtab.exchange.offload import planned_beside, read_beside
+from trimtab.exchange.offload import TURN_S, planned_beside, read_beside, read_in_turns
 
 pytestmark = pytest.mark.anyio
 
@@ -36,3 +38,21 @@ async def test_an_answer_is_read_while_a_request_is_planned() -> None:
 async def test_what_is_raised_there_is_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
         await planned_beside(True, lambda: 1 // 0)
+
+
+async def test_a_long_answer_takes_turns_with_the_others() -> None:
+    taken: list[str] = []
+
+    def steps(name: str, seconds: float, count: int) -> Iterator[None]:
+        for _ in range(count):
+            time.sleep(seconds)
+            taken.append(name)
+            yield
+
+    long = asyncio.ensure_future(read_in_turns(True, steps("long", TURN_S / 2, 40)))
+    await asyncio.sleep(TURN_S)
+    await read_in_turns(True, steps("short", 0.0, 3))
+    assert not long.done()
+    await long
+    assert taken.count("long") == 40
+    assert taken.index("short") < 12

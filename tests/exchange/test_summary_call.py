@@ -314,6 +314,8 @@ NONE: list[tuple[str, Script, type[UpstreamError]]] = [
     ("an error", json_reply({"error": {}}, 500), UpstreamError),
     ("a rate limit", json_reply({"error": {}}, 429), UpstreamError),
     ("no choice", json_reply({"choices": []}), UpstreamError),
+    ("megabytes", json_reply(completion(content="s" * 2_000_000)), UpstreamError),
+    ("very many values", json_reply({**completion(content="s"), "x": [0] * 200_000}), UpstreamError),
     ("no JSON", reply(200, b"<html>"), UpstreamError),
     ("another shape", json_reply({"choices": [{"message": {"content": 7}}]}), UpstreamError),
     ("an error beside a text", json_reply({"error": {"message": "no"}, **completion(content="s")}), UpstreamError),

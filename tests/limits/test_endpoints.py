@@ -152,3 +152,8 @@ def test_any_json_gives_a_claim_in_range_nothing_or_nonsense(value: object) -> N
             else [got]
         )
         assert all(c is None or endpoints.LEAST <= (c.context_size or 0) <= endpoints.MOST for c in claims)
+
+
+def test_a_listing_of_very_many_values_is_not_read() -> None:
+    with pytest.raises(endpoints.Nonsense):
+        endpoints.listing(b'{"data":[%b]}' % b",".join([b"{}"] * 600_000))

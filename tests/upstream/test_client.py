@@ -459,3 +459,13 @@ async def test_keepalive_is_on_for_the_socket(client: Client) -> None:
 
 def _seen(request: Received) -> list[str]:
     return [name.decode() for name, _ in request.headers]
+
+
+async def test_a_large_body_goes_out_whole_and_again_where_it_is_tried_again(client: Client) -> None:
+    body = bytes(range(256)) * 12_345
+    async with ScriptedUpstream(reply(503), reply(200, b"ok")) as upstream:
+        headers = to_upstream([], upstream=settings(upstream.base_url), content_length=len(body))
+        assert await text(await call(client, settings(upstream.base_url), body=body, headers=headers)) == b"ok"
+    assert [r.body == body for r in upstream.requests] == [True, True]
+    assert [r.all(b"content-length") for r in upstream.requests] == [[b"%d" % len(body)]] * 2
+    assert not [r for r in upstream.requests if r.header(b"transfer-encoding")]

@@ -267,3 +267,17 @@ def test_without_changes_the_body_is_the_same_json(value: dict[str, Any]) -> Non
         return
     assert render(found, None, {}) == found.source
     assert found.source is raw or b"\\ud" in raw
+
+
+def test_a_body_of_very_many_escapes_is_not_read() -> None:
+    body = b'{"messages":[{"role":"user","content":"%b"}]}'
+    decode(body % (b"\\n" * 1_000_000))
+    with pytest.raises(Unreadable):
+        decode(body % (b"\\n" * 4_000_001))
+
+
+def test_fields_of_wrong_types_are_left_to_the_upstream_however_many_others_there_are() -> None:
+    others = b",".join(b'"f%d":%d' % (i, i) for i in range(1_000))
+    body = b'{"model":5,"stream":true,%b,"messages":[{}],"max_tokens":"x","stream":null,"messages":[{},{}]}' % others
+    request = decode(body)
+    assert (request.model, request.stream, request.max_tokens, len(request.messages)) == ("", False, None, 2)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.wire import values
-from trimtab.wire.values import has_more_entries, has_more_values
+from trimtab.wire.values import has_more_entries, has_more_of, has_more_values, holds
 
 TEXTS = {
     "numbers": (b"[" + b"0," * 1_000 + b"0]", 1_001),
@@ -72,3 +72,13 @@ def test_any_json_has_at_most_as_many_as_are_counted(value: Any) -> None:
     text = json.dumps(value).encode()
     assert not has_more_values(text, text.count(b",") + text.count(b":") + text.count(b"["))
     assert has_more_values(b"[" + text + b",0]", 1) == (len(text) > 0)
+
+
+@given(st.binary(max_size=40), st.binary(min_size=1, max_size=4), st.integers(0, 5), st.sampled_from([1, 2, 3, 64]))
+def test_a_word_is_found_wherever_the_slices_end(body: bytes, word: bytes, start: int, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(values, "SEARCHED", size)
+        assert holds(body, word, start) == (word in body[start:])
+        assert holds(word + body + word, word, len(word))
+        for most in range(4):
+            assert has_more_of(body, b"a", most) == (body.count(b"a") > most)

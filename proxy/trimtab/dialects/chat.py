@@ -17,6 +17,7 @@ from trimtab.wire.chat import decode, render
 from trimtab.wire.messages import Messages, Spans
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, usage_of
+from trimtab.wire.values import holds
 
 
 class Chat:
@@ -36,7 +37,7 @@ class Chat:
         """As `Dialect.decode`."""
         request = decode(body, known)
         messages = request.messages
-        if body.find(RESULT, known[-1].stop if known else 0) < 0 or not isinstance(messages, Messages):
+        if not holds(body, RESULT, known[-1].stop if known else 0) or not isinstance(messages, Messages):
             return request
         return msgspec.structs.replace(request, messages=Mixed(messages))
 

@@ -12,7 +12,7 @@ import msgspec
 
 from trimtab.errors import BodyTooLarge
 from trimtab.exchange.spellings import endpoint_of
-from trimtab.wire.messages import Messages, Parts
+from trimtab.wire.messages import Messages, Parts, listed
 from trimtab.wire.request import Request
 from trimtab.wire.values import has_more_entries, has_more_values
 
@@ -24,7 +24,7 @@ STOPPING = "stopping"
 
 REQUEST_ID = b"x-trimtab-request-id"  # of every answer: the id that the log has
 
-_FIELDS_PER_VALUE = 5
+_FIELDS_PER_VALUE = 2
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -48,7 +48,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
     def check_values(self, body: bytes, start: int = 0) -> None:
         """Raises BodyTooLarge for JSON whose lists have more than `max_values` entries from byte `start` on, where the
-        part begins that was not read before; costs nothing for fewer bytes. Fields of its objects may be five times as
+        part begins that was not read before; costs nothing for fewer bytes. Fields of its objects may be twice as
         many: a long conversation has a dozen in each step."""
         if has_more_entries(body, self.max_values, _FIELDS_PER_VALUE * self.max_values, start):
             raise BodyTooLarge(
@@ -69,12 +69,19 @@ class Bounds(msgspec.Struct, frozen=True):
         messages = request.messages
         fresh = messages.fresh if isinstance(messages, Messages | Parts) else messages
         if any([len(raw) > self.max_values and has_more_values(bytes(raw), self.max_values) for raw in fresh]) or any(
-            [has_more_values(bytes(raw), self.max_values) for raw in request.extras]
+            [has_more_values(bytes(raw), self.max_values) for raw in (*request.extras, _beside(request))]
         ):
             raise BodyTooLarge(
                 f"One message of the request, or its tools, have more than {self.max_values} JSON values. Send fewer, "
                 "or raise max_values in [server]."
             )
+
+
+def _beside(request: Request) -> bytes:
+    """What of a body stands beside its messages; all of it where their places are not known."""
+    messages = listed(request.messages)
+    spans = messages.spans if messages is not None else None
+    return request.source[: spans[0].start] + request.source[spans[-1].stop :] if spans else request.source
 
 
 class Incoming(msgspec.Struct, frozen=True):

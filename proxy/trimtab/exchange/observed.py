@@ -4,6 +4,8 @@ changes nothing, and it never raises.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.beginning import parts
@@ -17,6 +19,7 @@ from trimtab.wire.encoding import Decoder, decode_or_empty
 from trimtab.wire.usage import Usage as Reported
 
 _ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
+_STEP = 100  # events that are read in one go
 _MOST_ERRORS = 32  # events of a stream that are looked at for an error: each may take milliseconds
 _ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')
 
@@ -36,7 +39,7 @@ class Observed:
             self.failure = "upstream_error" if status >= 500 else "upstream_rejected"
         self.error_code = ""
         self.usage: Usage | None = None
-        self.overflow = False
+        self.overflow = self.chunk_overflows = False
         self._reported: Reported | None = None
         self._errors = 0  # events that looked like one
         self._head = b""
@@ -64,10 +67,17 @@ class Observed:
         if self.failure is not None:
             self.error(self._head)
 
-    def chunk(self, tap: sse.Tap, chunk: bytes, unpacked: Decoder | None = None) -> bool:
-        """Read the events that a chunk completes. True when one reports an overflow."""
-        found = [self.event(data) for part in parts(chunk, unpacked) for data in tap.feed(part)]
-        return any(found)
+    def chunk(self, tap: sse.Tap, chunk: bytes, unpacked: Decoder | None = None) -> Iterator[None]:
+        """Read the events that a chunk completes, step by step. `chunk_overflows` is True then when one of them reports
+        an overflow."""
+        self.chunk_overflows = False
+        for part in parts(chunk, unpacked):
+            for at, data in enumerate(tap.feed(part), 1):
+                if self.event(data) is not None:
+                    self.chunk_overflows = True
+                if at % _STEP == 0:
+                    yield
+            yield
 
     def event(self, data: bytes) -> Overflow | None:
         """Read one event; returns the overflow that it reports."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -28,6 +29,9 @@ LIGHT_MESSAGES = 2_000  # planned in a few milliseconds
 LIGHT_PIECE = 4 << 10  # bytes of an answer: at worst 1,300 comments, which are read in a few milliseconds
 
 REQUESTS = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trimtab-requests")
+TURN_S = 0.01
+"""Seconds for which one answer is read at a time, where others wait for the same thread."""
+
 ANSWERS = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trimtab-answers")
 
 
@@ -45,3 +49,16 @@ async def planned_beside(heavy: bool, work: Callable[P, T], *args: P.args, **kwa
 async def read_beside(heavy: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Read a part of an answer beside the loop where that is heavy, else here."""
     return await beside(ANSWERS, work, *args, **kwargs) if heavy else work(*args, **kwargs)
+
+
+async def read_in_turns(heavy: bool, steps: Iterator[None]) -> None:
+    """Read a part of an answer step by step; beside the loop, where it is heavy, only for `TURN_S` at a time: then it
+    waits again behind the others, so that no answer takes the thread for itself."""
+    while not await read_beside(heavy, _turn, steps):
+        pass
+
+
+def _turn(steps: Iterator[None]) -> bool:
+    """Take steps for one turn. True when there are no more."""
+    until = time.perf_counter() + TURN_S
+    return all(time.perf_counter() < until for _ in steps)

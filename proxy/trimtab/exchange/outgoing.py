@@ -14,7 +14,7 @@ from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import is_ours
 from trimtab.wire.messages import Messages
 from trimtab.wire.request import Request
-from trimtab.wire.values import has_more_values
+from trimtab.wire.values import has_more_values, holds
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _MOST_VALUES = 500_000  # of a body that is read: as many as a managed request may have
@@ -70,7 +70,7 @@ def unread_without_marks(body: bytes, dialect: Dialect) -> bytes:
 
 
 def _may_have_marks(body: bytes) -> bool:
-    return b"pinned" in body or b"\\u" in body  # the name may be written with escapes
+    return holds(body, b"pinned") or holds(body, b"\\u")  # the name may be written with escapes
 
 
 def _unmarked(body: bytes, messages: Sequence[bytes | Raw], dialect: Dialect) -> dict[int, bytes]:

@@ -20,7 +20,7 @@ from trimtab.exchange.access import carried, credential
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import BODILESS, Body, Downstream, Incoming, reply
 from trimtab.exchange.notes import Notes
-from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
+from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_NEW, planned_beside, read_beside
 from trimtab.exchange.outgoing import unread_without_marks
 from trimtab.exchange.relay import RelayOptions, relay
 from trimtab.exchange.spellings import deployment_of
@@ -30,9 +30,11 @@ from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.body import replace_lone_surrogates
 from trimtab.wire.media import JSON_HEADER, is_json
 from trimtab.wire.request import NOTHING_CARRIED
+from trimtab.wire.values import has_more_values
 
 _MODELS = "/v1/models"
 _LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
+_MOST_LISTED = 500_000  # JSON values of a listing that is read
 _LARGEST_READ_AGAIN = 1 << 20  # bytes of a body that is read in other ways where it is not plain JSON
 _NOTHING_ADDED = RelayOptions()
 
@@ -141,7 +143,8 @@ async def _listing(calls: Calls, incoming: Incoming) -> bytes | None:
     )
     if not any(got):
         return None
-    return merged(zip(calls.upstreams, got, strict=True), calls.upstreams)
+    heavy = sum(len(listing or b"") for listing in got) > LIGHT_NEW >> 3
+    return await read_beside(heavy, merged, [*zip(calls.upstreams, got, strict=True)], calls.upstreams)
 
 
 async def _listed(calls: Calls, upstream: UpstreamSettings, incoming: Incoming | None) -> bytes | None:
@@ -169,6 +172,8 @@ def merged(listings: Iterable[tuple[UpstreamSettings, bytes | None]], upstreams:
 
 
 def _entries(listing: bytes | None) -> list[Raw]:
+    if has_more_values(listing or b"", _MOST_LISTED):
+        return []
     try:
         return msgspec.json.decode(listing or b"", type=_Listing).data
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

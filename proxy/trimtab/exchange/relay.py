@@ -20,7 +20,7 @@ from trimtab.exchange.include_usage import is_for_us
 from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.observed import Observed, is_uneventful
-from trimtab.exchange.offload import LIGHT_PIECE, read_beside
+from trimtab.exchange.offload import LIGHT_PIECE, read_beside, read_in_turns
 from trimtab.exchange.pulse import Pulse
 from trimtab.exchange.report import Report, event_with_fields
 from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, is_heavy, overflow_in
@@ -212,8 +212,8 @@ class _Relay:
         async for chunk in self._verdict.answer.chunks():
             if not tap.idle or self._observed.turn is not None or not is_uneventful(chunk):
                 began = tap.idle
-                found = await read_beside(len(chunk) > LIGHT_PIECE, self._observed.chunk, tap, chunk)
-                if found and self._options.withhold_overflow and began:
+                await read_in_turns(len(chunk) > LIGHT_PIECE, self._observed.chunk(tap, chunk))
+                if self._observed.chunk_overflows and self._options.withhold_overflow and began:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
             await self._keep_at_its_end()
             if chunk:
@@ -229,7 +229,7 @@ class _Relay:
         async for chunk in self._verdict.answer.chunks():
             if not first:
                 await pulse.write(chunk)
-            await read_beside(True, self._observed.chunk, tap, chunk, unpacked)
+            await read_in_turns(True, self._observed.chunk(tap, chunk, unpacked))
             await self._keep_at_its_end()
             if first:
                 await pulse.write(chunk)

@@ -24,8 +24,10 @@ from trimtab.dialects.dialect import Dialect
 from trimtab.errors import UpstreamError
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping
+from trimtab.exchange.offload import read_beside
 from trimtab.exchange.report import NO_SUMMARY, Gathered
 from trimtab.exchange.spellings import deployment_path
+from trimtab.exchange.verdict import is_heavy
 from trimtab.summaries.chain import Spent, Writer
 from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
 from trimtab.summaries.settings import CompactionSettings
@@ -36,6 +38,7 @@ from trimtab.wire import problem
 from trimtab.wire.messages import Parts
 from trimtab.wire.request import NOTHING_CARRIED, Carried
 from trimtab.wire.usage import usage_of
+from trimtab.wire.values import has_more_values
 
 
 class Compaction:
@@ -229,7 +232,11 @@ async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request:
     if reply.status != 200:
         cause = f"{reply.status} {problem.code_of(reply.body)}".rstrip()
         raise UpstreamError(f"The summary model answered with an error: {cause}.", detail={"cause": cause})
-    return _completion(reply.body, dialect)
+    return await read_beside(is_heavy(reply.body, ""), _completion, reply.body, dialect)
+
+
+_LONGEST = 1 << 20  # bytes of an answer: the longest summary has a twentieth of it, with its reasoning
+_MOST_VALUES = 100_000
 
 
 class _Message(msgspec.Struct):
@@ -249,7 +256,10 @@ class _Answer(msgspec.Struct):
 
 
 def _completion(given: bytes, dialect: Dialect) -> Completion:
+    """What an answer says. One of more than a megabyte, or of very many values, is none: it is read no further."""
     try:
+        if len(given) > _LONGEST or has_more_values(given, _MOST_VALUES):
+            raise msgspec.DecodeError("too large")
         raw = dialect.answered(given)
         answer = msgspec.json.decode(raw, type=_Answer)
         choice = answer.choices[0]

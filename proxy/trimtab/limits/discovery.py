@@ -26,6 +26,7 @@ T = TypeVar("T")
 ROUND_S = 5.0  # seconds; a longer round is abandoned
 FIRST_PAUSE_S = 5.0  # seconds after a round that found nothing; doubles with each
 _LOCAL = frozenset({"llamacpp", "library"})  # `owned_by` in the listings of llama.cpp and Ollama
+_LIGHT = 64 << 10  # bytes of an answer that are read in a few milliseconds
 _FEW = 8  # models; so short a listing may be a local server's
 _MOST_ASKED = 64  # models that one Ollama is asked about: the names come from clients
 
@@ -179,7 +180,7 @@ class _Round:
     async def _get(self, path: str, read: Callable[[bytes], T], body: bytes | None = None) -> T | None:
         try:
             answer = await self._fetch(self._upstream, path, body)
-            found = None if answer is None else read(answer)
+            found = None if answer is None else await _read(read, answer)
         except Nonsense:
             self.outcome = "discovery_nonsense"
             return None
@@ -188,6 +189,11 @@ class _Round:
         if answer is not None:
             self.outcome = "discovery_silent"
         return found
+
+
+async def _read(read: Callable[[bytes], T], answer: bytes) -> T:
+    """What an answer states. A long one is read in a thread: a listing of megabytes takes a tenth of a second."""
+    return read(answer) if len(answer) < _LIGHT else await asyncio.to_thread(read, answer)
 
 
 def _may_be_local(listed: Listing) -> bool:

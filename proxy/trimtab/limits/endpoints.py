@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from trimtab.limits.limit import Claim
+from trimtab.wire.values import has_more_values
 
 LEAST, MOST = 256, 100_000_000  # tokens; a number out of this range is not believed
 
@@ -34,6 +35,7 @@ _ONE_PROVIDER = "top_provider"  # OpenRouter: one of several providers that may 
 _NOT_IN = frozenset({"pricing", "per_request_limits", "permission"})
 _DEEPEST = 4
 _MOST_ENTRIES = 5_000  # of a listing; the rest is not read
+_MOST_VALUES = 500_000  # of an answer; OpenRouter's list of 400 models has 40,000
 
 
 class Nonsense(ValueError):
@@ -153,6 +155,8 @@ def _small(value: object) -> int | None:
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    if has_more_values(body, _MOST_VALUES):
+        raise Nonsense("too many values")
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as e:

@@ -118,7 +118,7 @@ class Client:
                 call.method,
                 URL(call.url, encoded=True),
                 headers=call.headers,
-                data=call.body or None,
+                data=call.data,
                 allow_redirects=False,
                 timeout=_timeouts(upstream.connect_timeout_s, upstream.read_timeout_s),
                 proxy=upstream.proxy,

@@ -21,11 +21,13 @@ from trimtab.errors import InvalidRequest
 from trimtab.wire.media import BYTE_ORDER_MARK
 from trimtab.wire.messages import Messages, Spans, listed
 from trimtab.wire.request import Request, Unreadable
+from trimtab.wire.values import has_more_of, holds
 
 # An escaped high surrogate without its low half, or a low half alone: legal in JSON, illegal in Unicode.
 _LONE = re.compile(
     rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
+_MOST_BACKSLASHES = 4_000_000  # in one body: each keeps other threads waiting for some 10 ns while they are skipped
 _MOST_ESCAPES = 500_000  # of characters in one body: each costs a call of a function
 _LARGEST_EXPLAINED = 8 << 20  # bytes of JSON that are read once more to say what is wrong with them
 # Replaces the messages that are skipped. Random for each process (hash randomization), so that no body contains it.
@@ -59,6 +61,8 @@ class Layout(Generic[HeadT]):
         self._head, self.name = head, name
         self._decode = msgspec.json.Decoder(head).decode
         self._types = get_type_hints(head)
+        raw_fields = [(name, Raw, Raw()) for name in self._types]
+        self._decode_raw = msgspec.json.Decoder(msgspec.defstruct("Fields", raw_fields)).decode  # whatever their types
 
     def read(self, body: bytes, known: Spans | None = None) -> tuple[bytes, HeadT, Messages]:
         """The source, the head and the messages of a body. `known` are the places of messages at its start that were
@@ -67,6 +71,8 @@ class Layout(Generic[HeadT]):
         Raises InvalidRequest when it is not JSON, and Unreadable when it is JSON but not an object with a list of
         messages, or nested or encoded in a way that is not supported here.
         """
+        if has_more_of(body, b"\\", _MOST_BACKSLASHES):
+            raise Unreadable("too many characters that are escaped")
         if known and (head := self._without(known, body)) is not None:
             return body, head, Messages(body, getattr(head, self.name)[1:], known, self.name)
         source = body
@@ -109,12 +115,12 @@ class Layout(Generic[HeadT]):
     def _leniently(self, source: bytes) -> HeadT:
         """The head, decoded field by field. A field of the wrong type counts as absent: the upstream will judge it."""
         try:
-            fields = _fields.decode(source)
-            given = {self.name: msgspec.json.decode(fields.get(self.name, b"null"), type=self._types[self.name])}
+            fields = msgspec.structs.asdict(self._decode_raw(source))
+            given = {self.name: msgspec.json.decode(fields[self.name] or b"null", type=self._types[self.name])}
         except (msgspec.DecodeError, RecursionError) as error:
             raise _error_for(source, self.name) from error
         for name, kind in self._types.items():
-            if name in given or name not in fields:
+            if name in given or not len(fields[name]):
                 continue
             with suppress(msgspec.DecodeError):
                 value = fields[name] if kind is Raw else msgspec.json.decode(fields[name], type=kind)
@@ -208,7 +214,7 @@ def is_present(raw: Raw) -> bool:
 def replace_lone_surrogates(body: bytes) -> bytes:
     """`body` with every escaped lone surrogate replaced by U+FFFD; the same object when there is nothing to replace, or
     too many escapes to look at."""
-    if not 0 < body.count(b"\\u") < _MOST_ESCAPES:
+    if not holds(body, b"\\u") or has_more_of(body, b"\\", _MOST_ESCAPES):
         return body
     return _LONE.sub(lambda m: rb"\ufffd" if m.group(2) else m.group(0), body)
 

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+SEARCHED = 4 << 20
+"""Bytes looked through in one go: one call over 60 MB would keep other threads waiting for 80 ms."""
+
 _SLICE = 64 << 10  # bytes looked at in one go: at worst they are as many quotes
 
 _OTHERS = bytes(set(range(256)) - set(b",:["))
@@ -79,3 +82,19 @@ def _end_of_slice(body: bytes, end: int) -> int:
     while backslashes < min(end, _SLICE) and body[end - 1 - backslashes : end - backslashes] == b"\\":
         backslashes += 1
     return end + backslashes % 2
+
+
+def holds(body: bytes, word: bytes, start: int = 0) -> bool:
+    """True when `word` occurs in a body from byte `start` on. Lets other threads run in between."""
+    reach = SEARCHED + len(word) - 1
+    return any(body.find(word, at, at + reach) >= 0 for at in range(start, len(body), SEARCHED))
+
+
+def has_more_of(body: bytes, sign: bytes, most: int) -> bool:
+    """True when a sign, one byte, occurs more than `most` times."""
+    found = 0
+    for at in range(0, len(body) if len(body) > most else 0, SEARCHED):
+        found += body.count(sign, at, at + SEARCHED)
+        if found > most:
+            return True
+    return False
