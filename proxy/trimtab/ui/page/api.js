@@ -28,7 +28,9 @@ async function call(path, options = {}) {
   let message = `The proxy answered with status ${answer.status}.`;
   try {
     message = (await answer.json()).error.message;
-  } catch { /* not ours: the status says enough */ }
+  } catch {
+    /* not ours: the status says enough */
+  }
   if (answer.status === 401) dispatchEvent(new Event("key-needed"));
   throw new ApiError(message, answer.status);
 }
@@ -64,7 +66,7 @@ export function follow(seen, connected) {
       }
       connected(false);
       await wait(pause);
-      after = await restarted(after) ? 0 : after;
+      after = (await restarted(after)) ? 0 : after;
     }
   })();
   return () => stop.abort();

@@ -3,19 +3,21 @@
 import { get } from "./api.js";
 import { KINDS, chart } from "./chart.js";
 import { empty, failed, fill, h, loading, table } from "./dom.js";
-import { count, edits, percent, several, time } from "./format.js";
-import { list } from "./list.js";
+import { count, several, time } from "./format.js";
 import { term } from "./terms.js";
+import { windowOf } from "./window.js";
 
-const ROW = 30;
 const EVERY_MS = 1000; // however many requests there are, the picture is made again once a second
-const GONE = ["dropped", "summarized"];
 
 export function conversation(main, { argument }) {
   const [name, number] = argument.split("/");
   const picker = h("select", { id: "which", onchange: () => (location.hash = `conversation/${picker.value}`) });
   const body = h("div", {}, loading());
-  fill(main, h("div", { class: "row" }, h("h2", {}, "A conversation"), h("label", { for: "which" }, "Conversation "), picker), body);
+  fill(
+    main,
+    h("div", { class: "row" }, h("h2", {}, "A conversation"), h("label", { for: "which" }, "Conversation "), picker),
+    body,
+  );
   const shown = new Conversation(body);
   let closed = false;
   let current = name;
@@ -25,11 +27,27 @@ export function conversation(main, { argument }) {
       const { conversations } = await get("/conversations");
       if (closed) return;
       if (!conversations.length) {
-        return fill(body, empty("No conversation yet", "A conversation appears here with its first request. To watch one: ", h("code", {}, "trimtab demo --ui"), "."));
+        return fill(
+          body,
+          empty(
+            "No conversation yet",
+            "A conversation appears here with its first request. To watch one: ",
+            h("code", {}, "trimtab demo --ui"),
+            ".",
+          ),
+        );
       }
       current ||= conversations[0].name;
-      fill(picker, conversations.map((each) => h("option", { value: each.name, selected: each.name === current },
-        `${each.model || "?"} · ${several(each.requests, "request")} · ${count(each.original)} tokens · ${time(each.ended_at)}`)));
+      fill(
+        picker,
+        conversations.map((each) =>
+          h(
+            "option",
+            { value: each.name, selected: each.name === current },
+            `${each.model || "?"} · ${several(each.requests, "request")} · ${count(each.original)} tokens · ${time(each.ended_at)}`,
+          ),
+        ),
+      );
       const found = await get(`/conversations/${encodeURIComponent(current)}`);
       if (!closed) shown.show(found.columns, Number(number) || null);
     } catch (error) {
@@ -67,7 +85,8 @@ class Conversation {
   }
 
   show(columns, number) {
-    const place = number && !this.columns.length ? columns.findIndex((column) => column.exchange.number === number) : -1;
+    const place =
+      number && !this.columns.length ? columns.findIndex((column) => column.exchange.number === number) : -1;
     const chosen = this.columns[this.index]?.exchange.number;
     this.columns = columns;
     if (place >= 0) this.follows = place === columns.length - 1;
@@ -85,18 +104,39 @@ class Conversation {
   frame() {
     if (this.plot?.isConnected) return;
     this.plot = h("div", { class: "plot" });
-    this.slider = h("input", { type: "range", id: "request", min: "1", step: "1", oninput: () => this.choose(this.slider.valueAsNumber - 1) });
+    this.slider = h("input", {
+      type: "range",
+      id: "request",
+      min: "1",
+      step: "1",
+      oninput: () => this.choose(this.slider.valueAsNumber - 1),
+    });
     this.toggle = h("input", { type: "checkbox", onchange: () => this.picture.withRemoved(this.toggle.checked) });
     this.chosen = h("section", { class: "chosen", "aria-label": "The chosen request" });
     this.all = h("details", {}, h("summary", {}, "All figures as a table"), h("div"));
-    const legend = h("ul", { class: "legend", "aria-label": "Kinds of tokens" },
-      [...KINDS, "removed"].map((kind) => h("li", {}, h("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), term(kind))),
+    const legend = h(
+      "ul",
+      { class: "legend", "aria-label": "Kinds of tokens" },
+      [...KINDS, "removed"].map((kind) =>
+        h("li", {}, h("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), term(kind)),
+      ),
       h("li", {}, h("i", { class: "swatch budget", "aria-hidden": "true" }), term("budget")),
-      h("li", {}, h("i", { class: "swatch cached", "aria-hidden": "true" }), term("cached")));
-    fill(this.body, legend, this.plot,
-      h("div", { class: "row" }, h("label", { for: "request" }, "Request"), this.slider,
-        h("label", { class: "check" }, this.toggle, " show what was removed")),
-      this.chosen, this.all);
+      h("li", {}, h("i", { class: "swatch cached", "aria-hidden": "true" }), term("cached")),
+    );
+    fill(
+      this.body,
+      legend,
+      this.plot,
+      h(
+        "div",
+        { class: "row" },
+        h("label", { for: "request" }, "Request"),
+        this.slider,
+        h("label", { class: "check" }, this.toggle, " show what was removed"),
+      ),
+      this.chosen,
+      this.all,
+    );
   }
 
   choose(i) {
@@ -108,7 +148,10 @@ class Conversation {
   select() {
     const { exchange } = this.columns[this.index];
     this.slider.value = String(this.index + 1);
-    this.slider.setAttribute("aria-valuetext", `request ${this.index + 1} of ${this.columns.length}: sent ${count(exchange.sent)} of ${count(exchange.budget)} tokens`);
+    this.slider.setAttribute(
+      "aria-valuetext",
+      `request ${this.index + 1} of ${this.columns.length}: sent ${count(exchange.sent)} of ${count(exchange.budget)} tokens`,
+    );
     this.picture.select(this.index);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.window(exchange.number), this.shownNumber === undefined ? 0 : 120);
@@ -121,92 +164,38 @@ class Conversation {
       const found = await get(`/exchanges/${number}`);
       if (this.shownNumber === number) fill(this.chosen, windowOf(found, this.columns[this.index], this.index + 1));
     } catch (error) {
-      if (this.shownNumber === number) fill(this.chosen, failed(error, () => ((this.shownNumber = null), this.window(number))));
+      if (this.shownNumber === number)
+        fill(
+          this.chosen,
+          failed(error, () => ((this.shownNumber = null), this.window(number))),
+        );
     }
   }
 
   figures() {
     const head = ["Request", "Original", "Sent", "Budget", ...KINDS, "removed", "cached"];
-    const rows = () => this.columns.map(({ exchange, kinds, removed }, i) => [
-      String(i + 1), count(exchange.original), count(exchange.sent), count(exchange.budget), ...KINDS.map((kind) => count(kinds[kind] ?? 0)),
-      count(Object.values(removed).reduce((a, b) => a + b, 0)), count(exchange.cached)]);
-    const made = () => this.all.open && fill(this.all.lastChild, table("Tokens of each request by kind", head, rows(), head.map((_, i) => i)));
+    const rows = () =>
+      this.columns.map(({ exchange, kinds, removed }, i) => [
+        String(i + 1),
+        count(exchange.original),
+        count(exchange.sent),
+        count(exchange.budget),
+        ...KINDS.map((kind) => count(kinds[kind] ?? 0)),
+        count(Object.values(removed).reduce((a, b) => a + b, 0)),
+        count(exchange.cached),
+      ]);
+    const made = () =>
+      this.all.open &&
+      fill(
+        this.all.lastChild,
+        table(
+          "Tokens of each request by kind",
+          head,
+          rows(),
+          head.map((_, i) => i),
+        ),
+      );
     this.all.ontoggle = made;
     made();
   }
-}
-
-function windowOf({ exchange, messages, cut }, column, place) {
-  const title = h("h3", {}, `Request ${count(place)}: ${count(exchange.original)} → ${count(exchange.sent)} of ${count(exchange.budget)} tokens`);
-  const facts = h("p", {}, `${time(exchange.ended_at)} · ${exchange.model} · ${exchange.outcome} · edits: ${edits(exchange.edits)}`,
-    exchange.cached === null ? "" : ` · ${percent(exchange.cached, exchange.prompt)} read from the cache`,
-    exchange.prefix_break && ` · a new prefix: ${exchange.prefix_break}`,
-    exchange.has_text && [" · ", h("a", { href: `#compare/${exchange.number}` }, "read it before and after")]);
-  const kinds = h("ul", { class: "kinds", "aria-label": "Tokens sent by kind" }, KINDS.filter((kind) => column.kinds[kind]).map((kind) =>
-    h("li", {}, h("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), `${kind} `, h("b", {}, count(column.kinds[kind])))));
-  if (!messages) return [title, facts, kinds, h("p", {}, "The messages of this request are no longer kept, only its figures.")];
-  return [title, facts, kinds, strip(messages, cut), reasons(messages), messagesOf(messages, cut)];
-}
-
-/** All messages as one bar, in their order: height is nothing, width is tokens; pale is what did not go out. */
-function strip(messages, cut) {
-  const canvas = h("canvas", { class: "strip", role: "img", height: "28", "aria-label": "All messages in their order, as wide as they came; pale where they were removed" });
-  requestAnimationFrame(() => {
-    const style = getComputedStyle(document.documentElement);
-    const width = (canvas.width = Math.max(1, Math.round(canvas.clientWidth * devicePixelRatio)));
-    const brush = canvas.getContext("2d");
-    const whole = messages.reduce((sum, [, before, after]) => sum + Math.max(before, after), 0) || 1;
-    let x = 0;
-    messages.forEach(([kind, before, after], i) => {
-      const wide = (Math.max(before, after) / whole) * width;
-      brush.fillStyle = style.getPropertyValue(`--${kind}`);
-      brush.globalAlpha = 0.22;
-      brush.fillRect(x, 0, wide, 28);
-      brush.globalAlpha = 1;
-      brush.fillRect(x, 0, before ? wide * Math.min(1, after / before) : wide, 28);
-      x += wide;
-      if (cut && i === cut.index - 1) {
-        brush.fillStyle = style.getPropertyValue("--ink");
-        brush.fillRect(Math.min(width - 2, x), 0, 2, 28);
-      }
-    });
-  });
-  return canvas;
-}
-
-function reasons(messages) {
-  const found = new Map();
-  for (const [, before, after, stage, reason] of messages) {
-    if (!stage) continue;
-    const key = `${stage}\n${reason}`;
-    const sum = found.get(key) ?? { stage, reason, messages: 0, tokens: 0 };
-    sum.messages += 1;
-    sum.tokens += before - after;
-    found.set(key, sum);
-  }
-  if (!found.size) return h("p", {}, "Nothing was removed: all messages were sent as they came.");
-  return table("What was removed, and why", ["Stage", "Why", "Messages", "Tokens removed"],
-    [...found.values()].map((each) => [term(each.stage), each.reason, count(each.messages), count(each.tokens)]), [2, 3]);
-}
-
-function messagesOf(messages, cut) {
-  const rows = messages.map((message, i) => ({ message, i }));
-  if (cut) rows.splice(cut.index, 0, { cut });
-  const made = list("Messages of this request", rows.length, ROW, (i) => (rows[i].cut ? divider(rows[i].cut) : messageRow(rows[i])));
-  made.element.classList.add("messages");
-  if (cut) requestAnimationFrame(() => made.show(cut.index));
-  return made.element;
-}
-
-function messageRow({ message: [kind, before, after, stage, reason], i }) {
-  const fate = !stage ? "sent as it came" : `${stage}: ${reason}`;
-  return h("div", { class: `message ${GONE.includes(stage) ? "gone" : stage ? "edited" : ""}` },
-    h("span", { class: "number" }, count(i + 1)), h("span", {}, h("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), kind),
-    h("span", { class: "number" }, stage ? `${count(before)} → ${count(after)}` : count(before)), h("span", {}, fate));
-}
-
-const KEPT_AS = { summary: "a summary", extract: "an extract", note: "a note", nothing: "nothing" };
-
-function divider(cut) {
-  return h("div", { class: "divider" }, `earlier: ${several(cut.messages, "message")}, kept as ${KEPT_AS[cut.kept_as]}${cut.tokens ? ` of ${several(cut.tokens, "token")}` : ""}`);
 }

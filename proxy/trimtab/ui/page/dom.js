@@ -15,19 +15,46 @@ export function h(tag, props = {}, ...children) {
 
 /** Put `children` in place of what an element holds. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
 /** A table with a caption for screen readers. `head` are texts or elements; numbers stand at the right. */
 export function table(caption, head, rows, numeric = []) {
   const right = (i) => (numeric.includes(i) ? "number" : undefined);
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {},
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h(
+      "table",
+      {},
       h("caption", { class: "unseen" }, caption),
-      h("thead", {}, h("tr", {}, head.map((cell, i) => h("th", { scope: "col", class: right(i) }, cell)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) =>
-        i === 0 ? h("th", { scope: "row", class: right(i) }, cell) : h("td", { class: right(i) }, cell)))))));
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map((cell, i) => h("th", { scope: "col", class: right(i) }, cell)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h(
+            "tr",
+            {},
+            row.map((cell, i) =>
+              i === 0 ? h("th", { scope: "row", class: right(i) }, cell) : h("td", { class: right(i) }, cell),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** What stands where there is nothing to show: words, and what to do next. */
@@ -37,9 +64,13 @@ export function empty(title, ...text) {
 
 /** What stands where something failed. */
 export function failed(error, again) {
-  return h("div", { class: "empty failed", role: "alert" },
-    h("h2", {}, "This could not be loaded"), h("p", {}, error.message),
-    again && h("button", { type: "button", onclick: again }, "Try again"));
+  return h(
+    "div",
+    { class: "empty failed", role: "alert" },
+    h("h2", {}, "This could not be loaded"),
+    h("p", {}, error.message),
+    again && h("button", { type: "button", onclick: again }, "Try again"),
+  );
 }
 
 export function loading() {

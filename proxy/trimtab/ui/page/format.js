@@ -24,4 +24,6 @@ export function factor(number) {
 }
 
 export const edits = (byStage) =>
-  Object.entries(byStage).map(([stage, number]) => `${stage} ${count(number)}`).join(", ") || "none";
+  Object.entries(byStage)
+    .map(([stage, number]) => `${stage} ${count(number)}`)
+    .join(", ") || "none";

@@ -21,13 +21,18 @@ export function list(label, size, height, row) {
         shown.delete(i);
       }
     }
-    const before = (i) => { // rows stand in their order, for those who move through them with keys
+    const before = (i) => {
+      // rows stand in their order, for those who move through them with keys
       for (let next = i + 1; next < last; next++) if (shown.has(next)) return shown.get(next);
       return null;
     };
     for (let i = first; i < last; i++) {
       if (shown.has(i)) continue;
-      const made = h("div", { class: "listed", role: "listitem", "aria-posinset": String(i + 1), "aria-setsize": String(size) }, row(i));
+      const made = h(
+        "div",
+        { class: "listed", role: "listitem", "aria-posinset": String(i + 1), "aria-setsize": String(size) },
+        row(i),
+      );
       made.style.transform = `translateY(${i * height}px)`;
       made.style.height = `${height}px`;
       space.insertBefore(made, before(i));

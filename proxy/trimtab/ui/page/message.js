@@ -18,19 +18,22 @@ export function readable(json) {
   return lines.filter(Boolean).join("\n") || json;
 }
 
-const callOf = (call) => `${call.name ?? "?"}(${typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments ?? call.input ?? "")})`;
+const callOf = (call) =>
+  `${call.name ?? "?"}(${typeof call.arguments === "string" ? call.arguments : JSON.stringify(call.arguments ?? call.input ?? "")})`;
 
 function contentOf(content) {
   if (content === null || content === undefined) return "";
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return JSON.stringify(content);
-  return content.map((part) => {
-    if (typeof part === "string") return part;
-    if (typeof part?.text === "string") return part.text;
-    if (part?.type === "tool_use") return callOf({ name: part.name, arguments: part.input });
-    if (part?.type === "tool_result") return contentOf(part.content);
-    return `[${part?.type ?? "part"}]`;
-  }).join("\n");
+  return content
+    .map((part) => {
+      if (typeof part === "string") return part;
+      if (typeof part?.text === "string") return part.text;
+      if (part?.type === "tool_use") return callOf({ name: part.name, arguments: part.input });
+      if (part?.type === "tool_result") return contentOf(part.content);
+      return `[${part?.type ?? "part"}]`;
+    })
+    .join("\n");
 }
 
 /** Both texts with what differs marked: the part between their common beginning and their common end. */

@@ -7,7 +7,7 @@ import { term } from "./terms.js";
 
 const ROWS = 200;
 const STATUS_MS = 2000;
-const GOOD = ["passed", "shaped", "observed", "bypassed", "unmanaged", "planned", "unparsed"];
+const GOOD = ["passed", "shaped", "observed", "bypassed", "unmanaged", "planned", "stored", "unparsed"];
 
 export function now(main, { exchanges }) {
   const totals = h("dl", { class: "cards", "aria-label": "Totals since the start" });
@@ -15,32 +15,75 @@ export function now(main, { exchanges }) {
   const body = h("tbody");
   const list = h("div");
   let held = false;
-  const hold = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
-    held = !held;
-    hold.setAttribute("aria-pressed", String(held));
-    if (!held) rows();
-  } }, "Hold");
+  const hold = h(
+    "button",
+    {
+      type: "button",
+      "aria-pressed": "false",
+      onclick: () => {
+        held = !held;
+        hold.setAttribute("aria-pressed", String(held));
+        if (!held) rows();
+      },
+    },
+    "Hold",
+  );
 
-  const frame = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Newest requests" },
-    h("table", { class: "requests" },
+  const frame = h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Newest requests" },
+    h(
+      "table",
+      { class: "requests" },
       h("caption", { class: "unseen" }, "Newest requests, the newest first"),
-      h("thead", {}, h("tr", {}, [
-        ["Time"], ["Model"], [term("outcome", "Outcome")], [term("original", "Original"), " → ", term("sent", "sent"), " of ", term("budget", "budget")],
-        [term("cached", "Cached")], [term("edits", "Edits")], [term("duration", "ms"), " (", term("overhead", "ours"), ")"], ["See"],
-      ].map((cell, i) => h("th", { scope: "col", class: [3, 4, 6].includes(i) && "number" }, cell)))),
-      body));
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          [
+            ["Time"],
+            ["Model"],
+            [term("outcome", "Outcome")],
+            [term("original", "Original"), " → ", term("sent", "sent"), " of ", term("budget", "budget")],
+            [term("cached", "Cached")],
+            [term("edits", "Edits")],
+            [term("duration", "ms"), " (", term("overhead", "ours"), ")"],
+            ["See"],
+          ].map((cell, i) => h("th", { scope: "col", class: [3, 4, 6].includes(i) && "number" }, cell)),
+        ),
+      ),
+      body,
+    ),
+  );
 
   function rows() {
     if (held) return;
     if (!exchanges.length) {
-      return fill(list, empty("No request yet", "Point the base_url of a client at ", h("code", {}, `${location.origin}/v1`),
-        ", or watch the recorded run: ", h("code", {}, "trimtab demo --ui"), "."));
+      return fill(
+        list,
+        empty(
+          "No request yet",
+          "Point the base_url of a client at ",
+          h("code", {}, `${location.origin}/v1`),
+          ", or watch the recorded run: ",
+          h("code", {}, "trimtab demo --ui"),
+          ".",
+        ),
+      );
     }
     if (!frame.isConnected) fill(list, frame);
     // Rows that are there stay where they are, so that a link in one of them keeps the focus.
     const last = Number(body.firstElementChild?.dataset.number ?? 0);
     if (exchanges.at(-1).number < last) fill(body); // another process answers than before
-    body.prepend(...exchanges.slice(-ROWS).filter((each) => each.number > last || !body.childElementCount).reverse().map(line));
+    body.prepend(
+      ...exchanges
+        .slice(-ROWS)
+        .filter((each) => each.number > last || !body.childElementCount)
+        .reverse()
+        .map(line),
+    );
     while (body.childElementCount > ROWS) body.lastElementChild.remove();
   }
 
@@ -49,11 +92,21 @@ export function now(main, { exchanges }) {
       const found = await get("/status");
       fill(totals, cards(found.totals));
       fill(health, checks(found));
-    } catch { /* the state above says that nothing answers */ }
+    } catch {
+      /* the state above says that nothing answers */
+    }
   }
 
-  fill(main, h("section", { "aria-label": "Totals and health" }, totals, health),
-    h("section", { "aria-labelledby": "newest" }, h("div", { class: "row" }, h("h2", { id: "newest" }, "Requests"), hold), list));
+  fill(
+    main,
+    h("section", { "aria-label": "Totals and health" }, totals, health),
+    h(
+      "section",
+      { "aria-labelledby": "newest" },
+      h("div", { class: "row" }, h("h2", { id: "newest" }, "Requests"), hold),
+      list,
+    ),
+  );
   rows();
   status();
   const timer = setInterval(() => document.visibilityState === "visible" && status(), STATUS_MS);
@@ -61,19 +114,41 @@ export function now(main, { exchanges }) {
 }
 
 function line(each) {
-  const outcome = h("span", { class: `outcome ${GOOD.includes(each.outcome) ? "good" : "bad"}` }, each.outcome.replace("_", " "));
+  const outcome = h(
+    "span",
+    { class: `outcome ${GOOD.includes(each.outcome) ? "good" : "bad"}` },
+    each.outcome.replace("_", " "),
+  );
   const link = each.conversation
-    ? h("a", { href: `#conversation/${each.conversation}/${each.number}`, "aria-label": `Conversation of request ${each.number}` }, "window") : null;
+    ? h(
+        "a",
+        {
+          href: `#conversation/${each.conversation}/${each.number}`,
+          "aria-label": `Conversation of request ${each.number}`,
+        },
+        "window",
+      )
+    : null;
   const text = each.has_text
-    ? h("a", { href: `#compare/${each.number}`, "aria-label": `Request ${each.number} before and after` }, "text") : null;
+    ? h("a", { href: `#compare/${each.number}`, "aria-label": `Request ${each.number} before and after` }, "text")
+    : null;
   const cells = [
-    time(each.ended_at), each.model || each.path, [outcome, each.error_code && ` ${each.error_code}`], size(each),
+    time(each.ended_at),
+    each.model || each.path,
+    [outcome, each.error_code && ` ${each.error_code}`],
+    size(each),
     each.cached === null ? "–" : `${count(each.cached)} · ${percent(each.cached, each.prompt)}`,
     edits(each.edits) + (each.summary === "none" ? "" : `, summary ${each.summary}`),
-    `${ms(each.duration_ms)} (${ms(each.overhead_ms)})`, [link, link && text && " · ", text],
+    `${ms(each.duration_ms)} (${ms(each.overhead_ms)})`,
+    [link, link && text && " · ", text],
   ];
-  const row = h("tr", { "data-number": String(each.number) }, cells.map((cell, i) =>
-    h(i ? "td" : "th", { scope: i ? null : "row", class: [3, 4, 6].includes(i) && "number" }, cell)));
+  const row = h(
+    "tr",
+    { "data-number": String(each.number) },
+    cells.map((cell, i) =>
+      h(i ? "td" : "th", { scope: i ? null : "row", class: [3, 4, 6].includes(i) && "number" }, cell),
+    ),
+  );
   return row;
 }
 
@@ -89,28 +164,57 @@ function cards(of) {
   const saved = of.original - of.sent;
   const bad = Object.entries(of.outcomes).filter(([name]) => !GOOD.includes(name));
   return [
-    card("Requests", count(of.requests), bad.length ? bad.map(([name, number]) => `${count(number)} ${name.replace("_", " ")}`).join(", ") : "none failed"),
+    card(
+      "Requests",
+      count(of.requests),
+      bad.length ? bad.map(([name, number]) => `${count(number)} ${name.replace("_", " ")}`).join(", ") : "none failed",
+    ),
     card(term("original", "Came in"), count(of.original), "tokens"),
     card(term("sent", "Sent"), count(of.sent), `tokens, ${percent(of.sent, of.original)} of what came`),
     card(term("saved", "Not sent"), count(saved), of.saved_usd > 0 ? `tokens, ${usd(of.saved_usd)} net` : "tokens"),
     card(term("cached", "From the cache"), percent(of.cached, of.cacheable), `${count(of.cached)} tokens`),
-    of.summary_in ? card(term("summaries", "For summaries"), count(of.summary_in + of.summary_out), "tokens read and written") : null,
+    of.summary_in
+      ? card(term("summaries", "For summaries"), count(of.summary_in + of.summary_out), "tokens read and written")
+      : null,
   ];
 }
 
-const card = (name, value, more) => h("div", { class: "card" }, h("dt", {}, name), h("dd", {}, h("b", {}, value), " ", h("small", {}, more)));
+const card = (name, value, more) =>
+  h("div", { class: "card" }, h("dt", {}, name), h("dd", {}, h("b", {}, value), " ", h("small", {}, more)));
 
 function checks(of) {
   const upstreams = of.upstreams.map((each) => {
     const bad = each.status !== null && (each.status === 0 || each.status >= 500);
-    const last = each.status === null ? "not called yet" : each.status === 0 ? "did not answer" : `answered ${each.status} at ${time(each.at)}`;
-    return check(bad ? "bad" : each.status === null ? "off" : "good", `Upstream ${each.name}`, `${last}; ${several(each.failed, "failure")} in ${several(each.calls, "call")}`);
+    const last =
+      each.status === null
+        ? "not called yet"
+        : each.status === 0
+          ? "did not answer"
+          : `answered ${each.status} at ${time(each.at)}`;
+    return check(
+      bad ? "bad" : each.status === null ? "off" : "good",
+      `Upstream ${each.name}`,
+      `${last}; ${several(each.failed, "failure")} in ${several(each.calls, "call")}`,
+    );
   });
-  const redis = of.redis === null ? check("off", "Redis", "not configured: this process keeps its own") : check(of.redis === "up" ? "good" : "bad", "Redis", of.redis === "up" ? "answers" : "does not answer");
+  const redis =
+    of.redis === null
+      ? check("off", "Redis", "not configured: this process keeps its own")
+      : check(of.redis === "up" ? "good" : "bad", "Redis", of.redis === "up" ? "answers" : "does not answer");
   const made = of.summaries;
-  const summaries = made.state === "off" ? check("off", "Summaries", "off: removed messages leave a note")
-    : check(made.failed ? "bad" : "good", "Summaries", `${several(made.calls, "newest call")}, ${count(made.failed)} failed${made.last_reason ? `: ${made.last_reason}` : ""}`);
-  const load = check(of.draining ? "bad" : "good", `Trimtab ${of.version}`, of.draining ? "stopping" : `${several(of.in_flight, "request")} in flight`);
+  const summaries =
+    made.state === "off"
+      ? check("off", "Summaries", "off: removed messages leave a note")
+      : check(
+          made.failed ? "bad" : "good",
+          "Summaries",
+          `${several(made.calls, "newest call")}, ${count(made.failed)} failed${made.last_reason ? `: ${made.last_reason}` : ""}`,
+        );
+  const load = check(
+    of.draining ? "bad" : "good",
+    `Trimtab ${of.version}`,
+    of.draining ? "stopping" : `${several(of.in_flight, "request")} in flight`,
+  );
   return [load, ...upstreams, redis, summaries];
 }
 
