@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def _completion(dialect: Dialect, tokens: int, hit: int) -> Message:
     return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": usage}
 
 
-def _support() -> Any:
+def support_of() -> Any:
     """The arena's measure of support."""
     path = CORPUS.parent.parent / "arena" / "support.py"
     spec = importlib.util.spec_from_file_location("support", path)
@@ -188,7 +189,7 @@ class Replay:
     """One run over the recordings, in every dialect."""
 
     def __init__(self, upstream: Upstream, proxy: str, given: argparse.Namespace) -> None:
-        self._upstream, self._proxy, self._given, self._support = upstream, proxy, given, _support()
+        self._upstream, self._proxy, self._given, self._support = upstream, proxy, given, support_of()
         self.scores = {dialect.name: Score() for dialect in DIALECTS}
 
     async def recording(self, path: Path) -> None:
@@ -245,24 +246,34 @@ def _kept(chat: list[Message]) -> list[Message]:
     return [*(m for m in chat[:1] if m["role"] == "system"), *users[-1:]]
 
 
-async def run(given: argparse.Namespace) -> None:
+async def replayed(given: argparse.Namespace) -> dict[str, Score]:
+    """The scores of all recordings whose name contains `given.only`, by dialect."""
     limit = given.window - given.max_output
     async with Upstream(limit, given.window) as upstream, serving(upstream.base_url) as proxy:
         replay = Replay(upstream, proxy.url, given)
         for path in sorted(CORPUS.glob("*.json.gz")):
             if given.only in path.name:
                 await replay.recording(path)
-    support = _support()
-    of = {name: score.figures(support) for name, score in replay.scores.items()}
-    for name, score in replay.scores.items():
+    return replay.scores
+
+
+def apart(scores: dict[str, Score]) -> float:
+    """The largest difference to chat's of the figures that are compared."""
+    of = {name: score.figures(support_of()) for name, score in scores.items()}
+    return max(abs(of[name][k] - of["chat"][k]) for name in of for k in of["chat"])
+
+
+def show(scores: dict[str, Score]) -> None:
+    of = {name: score.figures(support_of()) for name, score in scores.items()}
+    for name, score in scores.items():
         shown = " ".join(f"{k}={getattr(score, k)}" for k in ("requests", "over", "refused", "invalid", "lost"))
         identical = score.identical / max(1, score.fits)
         print(f"{name:10} {shown} identical={identical:.3f}", *(f"{k}={v:.4f}" for k, v in of[name].items()))
-    apart = max(abs(of[name][k] - of["chat"][k]) for name in of for k in of["chat"])
-    print(f"furthest from chat: {apart:.4f}")
+    print(f"furthest from chat: {apart(scores):.4f}")
 
 
-def main() -> None:
+def arguments(*given: str) -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--window", type=int, default=32_768)
     parser.add_argument("--max-output", type=int, default=4_096)
@@ -270,7 +281,11 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--thinks", action="store_true", help="each answer begins with its thinking")
     parser.add_argument("-v", "--verbose", action="store_true")
-    asyncio.run(run(parser.parse_args()))
+    return parser.parse_args(given)
+
+
+def main() -> None:
+    show(asyncio.run(replayed(arguments(*sys.argv[1:]))))
 
 
 if __name__ == "__main__":
