@@ -154,10 +154,11 @@ def irreducible(shaping: Shaping) -> Breakdown | None:
 
 def caller_of(tenant: bytes, request: Request) -> Caller:
     """Whom lessons and counts from a request bind: digests of its tenant and of the route that it chooses."""
-    return Caller(_digest(tenant), _digest(b"\n".join(map(bytes, request.routing))))
+    return Caller(digest_of(tenant), digest_of(b"\n".join(map(bytes, request.routing))))
 
 
-def _digest(text: bytes) -> bytes:
+def digest_of(text: bytes) -> bytes:
+    """A name for a credential or a route that says nothing of it; empty for none."""
     return hashlib.blake2b(text, digest_size=16).digest() if text else b""
 
 

@@ -27,6 +27,7 @@ from trimtab.exchange.decide import Shaping
 from trimtab.exchange.offload import read_beside
 from trimtab.exchange.report import NO_SUMMARY, Gathered
 from trimtab.exchange.spellings import deployment_path
+from trimtab.exchange.summary_window import SummaryWindow
 from trimtab.exchange.verdict import is_heavy
 from trimtab.summaries.chain import Spent, Writer
 from trimtab.summaries.completion import Completion, CompletionRequest, SentPrefix
@@ -49,8 +50,11 @@ class Compaction:
         settings: CompactionSettings,
         summarizer: Summarizer,
         same_server: Callable[[str, str], bool] = lambda model, other: True,
+        window: SummaryWindow | None = None,
     ) -> None:
+        """`window`: of the model that the configuration names; without it only the setting bounds its calls."""
         self._settings, self._summarizer, self._same_server = settings, summarizer, same_server
+        self._window = window
         self._ahead: set[asyncio.Task[bool]] = set()
 
     async def gather(
@@ -65,7 +69,7 @@ class Compaction:
         if not shaping.plan.summary:
             return NO_SUMMARY
         wanted = self._wanted(shaping, shaping.plan.summary)
-        writer = self._writer(shaping, credential, tenant, carried)
+        writer = await self._bounded(self._writer(shaping, credential, tenant, carried))
         outcome = await self._summarizer.fetch(wanted, _readable(shaping), writer)
         return Gathered(
             text=fitting(_text(outcome, len(wanted.spans)), _room(shaping)),
@@ -99,7 +103,7 @@ class Compaction:
     ) -> bool:
         """As `look_ahead`, at once. Returns whether a summary was begun."""
         wanted = self._wanted(shaping, shaping.plan.ahead)
-        writer = self._writer(shaping, credential, tenant, carried)
+        writer = await self._bounded(self._writer(shaping, credential, tenant, carried))
         if self._settings.ride_prefix and self._settings.model == "same" and shaping.dialect.cached_fields:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, _readable(shaping), writer)
@@ -125,7 +129,7 @@ class Compaction:
         self, shaping: Shaping, credential: bytes, tenant: bytes | None = None, carried: Carried = NOTHING_CARRIED
     ) -> Writer:
         """The model that writes: the request's own or the one configured. The request's own reads what the request
-        may have; a named one is bounded by its setting alone, and gets the client's key only on the same server."""
+        may have; a named one gets the client's key only on the same server."""
         if self._settings.model == "same":
             most = int(shaping.budget.usable / shaping.factor)
             model, dialect = shaping.request.model, shaping.dialect
@@ -133,6 +137,13 @@ class Compaction:
         same_server = self._same_server(self._settings.model, shaping.request.model)
         model = self._settings.model
         return Writer(model, credential, sends_credential=same_server, tenant=tenant, carried=carried)
+
+    async def _bounded(self, writer: Writer) -> Writer:
+        """The writer, with what a model of its own takes."""
+        if self._window is None or self._settings.model == "same":
+            return writer
+        most = await self._window.read_tokens(writer.model, writer.sent_credential)
+        return msgspec.structs.replace(writer, read_tokens=most)
 
 
 def _sent_prefix(shaping: Shaping, summary: str | None, role: Role) -> SentPrefix | None:
@@ -209,9 +220,15 @@ def _text(outcome: SummaryOutcome, wanted: int) -> str | None:
 # -- the call ----------------------------------------------------------------------------------------------------
 
 
-async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request: CompletionRequest) -> Completion:
-    """One call of a summary model; `count` gets a report of it. Raises a TrimtabError for anything but a completion;
-    its `cause` in `detail` is the status, and the code of the upstream's error."""
+async def complete(
+    calls: Calls,
+    count: Callable[[UpstreamCall], None],
+    request: CompletionRequest,
+    window: SummaryWindow | None = None,
+) -> Completion:
+    """One call of a summary model; `count` gets a report of it, and its `window` learns from a refusal. Raises a
+    TrimtabError for anything but a completion; its `cause` in `detail` is the status, and the code of the upstream's
+    error."""
     upstream, dialect = calls.route(request.model), request.dialect
     bound = {output_field(request.model): request.max_tokens}
     fields: dict[str, Any] = {**request.fields, "model": request.model, **bound}
@@ -230,6 +247,8 @@ async def complete(calls: Calls, count: Callable[[UpstreamCall], None], request:
     finally:
         count(report)
     if reply.status != 200:
+        if window is not None:
+            window.learn(request, reply.status, reply.body)
         cause = f"{reply.status} {problem.code_of(reply.body)}".rstrip()
         raise UpstreamError(f"The summary model answered with an error: {cause}.", detail={"cause": cause})
     return await read_beside(is_heavy(reply.body, ""), _completion, reply.body, dialect)

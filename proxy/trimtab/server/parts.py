@@ -26,6 +26,7 @@ from trimtab.exchange.notes import prices
 from trimtab.exchange.planning import Services
 from trimtab.exchange.policies import Policies
 from trimtab.exchange.summary_call import Compaction, complete
+from trimtab.exchange.summary_window import SummaryWindow
 from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
 from trimtab.server.load import Load
@@ -70,6 +71,7 @@ class Parts:
         if settings.redis is not None:
             self._watch_redis(settings.redis)
         self._archive: Archive | None = None
+        self._window: SummaryWindow | None = None  # of a summary model of its own
         self._conversations = self._open_conversations(settings)
         self.limits = Limits(
             settings.models,
@@ -126,9 +128,11 @@ class Parts:
         return access, calls
 
     def _services(self, settings: Settings) -> Services:
-        compaction = None
-        if settings.compaction is not None and self.summarizer is not None:
-            compaction = Compaction(settings.compaction, self.summarizer, self.calls.same_server)
+        compaction, wanted = None, settings.compaction
+        if wanted is not None and self.summarizer is not None:
+            if wanted.model != "same":
+                self._window = SummaryWindow(self.calls, self.limits, wanted.max_summary_tokens)
+            compaction = Compaction(wanted, self.summarizer, self.calls.same_server, self._window)
         self.bounds = Bounds(settings.server.max_messages, settings.server.max_values)
         kept = (self.ring, self._conversations)
         return Services(self.calls, self.decider, self.telemetry, compaction, self.bounds, *kept)
@@ -169,7 +173,7 @@ class Parts:
         )
 
     async def _complete(self, request: CompletionRequest) -> Completion:
-        return await complete(self.calls, self.telemetry.metrics.upstream_call, request)
+        return await complete(self.calls, self.telemetry.metrics.upstream_call, request, self._window)
 
     def _summary_made(self, call: SummaryCall) -> None:
         outcome = "made" if call.result == "made" else "rejected" if call.answered else "failed"
