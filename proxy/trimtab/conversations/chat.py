@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.conversations.answer import Answer, decoded
-from trimtab.conversations.entries import Held
+from trimtab.conversations.entries import Held, object_of
 
 LEAD = "lead_"
 """What the id of a system message begins with, where a request began with that message."""
@@ -48,8 +48,9 @@ def joined(before: Sequence[Held], messages: Sequence[bytes]) -> Joined:
     """The history and a request's messages as one conversation."""
     lead = list(takewhile(_is_system, messages))
     rest = list(messages[len(lead) :])
-    known = [item.raw for item in _lead(before)]
-    others = [item.raw for item in before if not item.id.startswith(LEAD)]
+    leads = [at for at, item in enumerate(before) if item.id.startswith(LEAD)]
+    known = [before[at].raw for at in _last_run(leads)]
+    others = [item.raw for item in before] if not leads else [i.raw for i in before if not i.id.startswith(LEAD)]
     fresh = rest[_overlap(others, rest) :]
     new_lead = lead if lead and [*map(_key, lead)] != [*map(_key, known)] else []
     new = [Held(LEAD + token_hex(16), raw) for raw in new_lead] + [Held("msg_" + token_hex(16), raw) for raw in fresh]
@@ -58,18 +59,13 @@ def joined(before: Sequence[Held], messages: Sequence[bytes]) -> Joined:
 
 def stateless(request: Asked, messages: Sequence[bytes]) -> bytes:
     """The request with these messages; every other field keeps its bytes."""
-    return msgspec.json.encode({**request.fields, "messages": Raw(b"[%b]" % b",".join(messages))})
+    return object_of(request.fields, "messages", messages)
 
 
-def _lead(before: Sequence[Held]) -> list[Held]:
-    """The newest system messages that a request began with."""
-    found: list[Held] = []
-    for item in reversed(before):
-        if item.id.startswith(LEAD):
-            found.append(item)
-        elif found:
-            break
-    return found[::-1]
+def _last_run(places: Sequence[int]) -> Sequence[int]:
+    """The last places that follow one another."""
+    start = next((at for at in range(len(places) - 1, 0, -1) if places[at] != places[at - 1] + 1), 0)
+    return places[start:]
 
 
 class _Message(msgspec.Struct):

@@ -13,7 +13,7 @@ from secrets import token_hex
 from trimtab.conversations import chat, responses
 from trimtab.conversations.archive import Archive
 from trimtab.conversations.entries import DialectName, Header, Held
-from trimtab.conversations.histories import Histories, History
+from trimtab.conversations.histories import Histories, History, size_of
 from trimtab.conversations.settings import ConversationsSettings
 from trimtab.conversations.turns import Lock, Turn, new_chain
 from trimtab.errors import BodyTooLarge, InvalidRequest, NotStored
@@ -54,7 +54,7 @@ class Conversations:
 
         def prepare() -> bytes:
             turn.new = [Held(responses.id_of(raw), raw) for raw in request.items]
-            self.check_bounds(turn.before, turn.new)
+            self.check_bounds(turn.history, turn.new)
             return responses.stateless(request, turn.before)
 
         turn.prepare = prepare
@@ -75,7 +75,7 @@ class Conversations:
 
         def prepare() -> bytes:
             sent, turn.new = chat.joined(turn.before, request.messages)
-            self.check_bounds(turn.before, turn.new)
+            self.check_bounds(turn.history, turn.new)
             return chat.stateless(request, sent)
 
         turn.prepare = prepare
@@ -128,10 +128,11 @@ class Conversations:
     def _new(self, name: str, dialect: DialectName) -> History:
         return History(name, Header(dialect, int(self.histories.clock())))
 
-    def check_bounds(self, before: Sequence[Held], new: Sequence[Held]) -> None:
+    def check_bounds(self, before: History | None, new: Sequence[Held]) -> None:
         """Raises BodyTooLarge where these are more messages or bytes than one conversation may have."""
-        settings, count = self._settings, len(before) + len(new)
-        size = sum([len(item.raw) for item in before]) + sum([len(item.raw) for item in new])
+        settings, count, size = self._settings, len(new), size_of(new)
+        if before is not None:
+            count, size = count + len(before.items), size + before.size
         if count > settings.max_messages or size > settings.max_mb << 20:
             raise BodyTooLarge(
                 f"This conversation would have {count} messages and {size >> 20} MB. One may have "

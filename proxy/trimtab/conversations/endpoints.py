@@ -71,7 +71,7 @@ class Endpoints:
         """`POST /v1/conversations`."""
         created = _read(body or b"{}", _Created)
         items = _items(created.items or [])
-        self._all.check_bounds((), items)
+        self._all.check_bounds(None, items)
         name = f"conv_{token_hex(16)}"
         metadata = objects.metadata_of(created.metadata)
         header = Header("responses", int(self._histories.clock()), metadata)
@@ -108,7 +108,7 @@ class Endpoints:
             history = await self._all.named(self._tenant, name)
             if history.header.dialect != "responses":
                 raise InvalidRequest("This conversation holds messages of a chat. Items cannot be added to it.")
-            self._all.check_bounds(history.items, items)
+            self._all.check_bounds(history, items)
             if items and await self._histories.append(self._tenant, history, items) is None:
                 raise _changed()
         return objects.listed(items)

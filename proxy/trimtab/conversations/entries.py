@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec import Raw
 
 from trimtab.store.sealed import Tenant
 
@@ -70,6 +71,16 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     made: bool = False
     partial: bool = False
+
+
+def object_of(fields: Mapping[str, bytes | Raw], name: str, items: Sequence[bytes]) -> bytes:
+    """The JSON object with these fields, each as raw JSON, and with these items as the list in field `name`, which
+    stands where it stood, or at the end."""
+    parts: list[bytes | Raw] = []
+    for field in fields if name in fields else (*fields, name):
+        parts += [b"," if parts else b"{", msgspec.json.encode(field), b":"]
+        parts += [b"[", b",".join(items), b"]"] if field == name else [fields[field]]
+    return b"".join([*parts, b"}"])
 
 
 _entry = msgspec.msgpack.Decoder(Entry).decode

@@ -46,7 +46,7 @@ Report = Callable[[Done, int, float], None]
 
 class History(msgspec.Struct, frozen=True):
     """A log as it was loaded. `ends[n]` is the number of items in its first n + 1 entries, `before` the number of
-    items that are its parent's; `first` is the first entry as stored, `size` the bytes of all items."""
+    items that are its parent's, `size` the bytes of all items; `first` is the first entry as stored."""
 
     name: str
     header: Header
@@ -55,6 +55,7 @@ class History(msgspec.Struct, frozen=True):
     items: list[Held] = []
     ends: list[int] = []
     before: int = 0
+    size: int = 0
     media: tuple[bytes, ...] = ()
 
     def until(self, version: int) -> list[Held]:
@@ -87,7 +88,7 @@ class Histories:
         began = time.perf_counter()
         found = await self._load(tenant, name)
         if found is not None:
-            self.report("load", sum([len(item.raw) for item in found.items]), time.perf_counter() - began)
+            self.report("load", found.size, time.perf_counter() - began)
         return found
 
     async def _load(self, tenant: Tenant, name: str) -> History | None:
@@ -99,8 +100,8 @@ class Histories:
             raise NotStored(_GONE)
         inherited = parent.until(own.header.at)
         before = len(inherited)
-        ends = [before + end for end in own.ends]
-        return msgspec.structs.replace(own, items=inherited + own.items, ends=ends, before=before)
+        ends, size = [before + end for end in own.ends], own.size + size_of(inherited)
+        return msgspec.structs.replace(own, items=inherited + own.items, ends=ends, before=before, size=size)
 
     async def _own(self, tenant: Tenant, name: str) -> History | None:
         """A log without its parent's items."""
@@ -119,7 +120,8 @@ class Histories:
             assert header is not None
             known = History(name, header, first=log.first)
         found = await self._extended(tenant, known, entries)
-        self._remember(key, found)
+        if entries:
+            self._remember(key, found)
         return found
 
     async def _extended(self, tenant: Tenant, known: History, entries: Sequence[Entry]) -> History:
@@ -135,7 +137,8 @@ class Histories:
             items += [joined(item, values) for item in entry.items]
             ends.append(len(items))
         version, media = known.version + len(entries), (*known.media, *digests)
-        return msgspec.structs.replace(known, version=version, items=items, ends=ends, media=media)
+        size = known.size + size_of(items[len(known.items) :])
+        return msgspec.structs.replace(known, version=version, items=items, ends=ends, size=size, media=media)
 
     async def _media(self, tenant: Tenant, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         keys = [media_key(tenant.id, name, digest) for digest in digests]
@@ -160,7 +163,7 @@ class Histories:
         entries = [Entry(header=history.header)] if not history.version else []
         entries.append(Entry(stored))
         values_of = [seal_entry(tenant, key, history.version + i, entry) for i, entry in enumerate(entries)]
-        size, seconds = sum([len(item.raw) for item in items]), time.perf_counter
+        size, seconds = size_of(items), time.perf_counter
         if not await self._archive.append(key, values_of, history.version, self._ttl_s):
             self.report("conflict", size, seconds() - began)
             return None
@@ -173,13 +176,16 @@ class Histories:
         """The log after an append, which is remembered too."""
         everything = [*history.items, *items]
         ends = [*history.ends, *([history.before] if len(values) > 1 else []), len(everything)]
-        version, first = history.version + len(values), history.first or values[0]
         found = msgspec.structs.replace(
-            history, version=version, first=first, items=everything, ends=ends, media=(*history.media, *media)
+            history,
+            version=history.version + len(values),
+            first=history.first or values[0],
+            items=everything,
+            ends=ends,
+            size=history.size + size_of(items),
+            media=(*history.media, *media),
         )
-        own = everything[history.before :]
-        own_ends = [end - history.before for end in ends]
-        self._remember(key, msgspec.structs.replace(found, items=own, ends=own_ends, before=0))
+        self._remember(key, _own_part(found))
         return found
 
     async def make(self, tenant: Tenant, name: str, header: Header, items: Sequence[Held] = ()) -> History | None:
@@ -258,5 +264,19 @@ async def _opened(tenant: Tenant, key: str, log: Log | None, start: int) -> list
     return found
 
 
+def _own_part(history: History) -> History:
+    """A log without its parent's items."""
+    if not history.before:
+        return history
+    inherited, ends = history.items[: history.before], [end - history.before for end in history.ends]
+    size = history.size - size_of(inherited)
+    return msgspec.structs.replace(history, items=history.items[history.before :], ends=ends, before=0, size=size)
+
+
+def size_of(items: Sequence[Held]) -> int:
+    """Bytes of these items."""
+    return sum([len(item.raw) for item in items])
+
+
 def _size(history: History) -> int:
-    return sum([len(item.raw) + _ITEM_OVERHEAD for item in history.items])
+    return history.size + len(history.items) * _ITEM_OVERHEAD

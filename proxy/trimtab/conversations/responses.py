@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.conversations.answer import Answer, decoded
-from trimtab.conversations.entries import Held
+from trimtab.conversations.entries import Held, object_of
 from trimtab.errors import InvalidRequest
 
 _STATE = ("previous_response_id", "conversation")
@@ -74,11 +74,11 @@ def _items(raw: Raw | bytes) -> list[bytes] | None:
 
 def stateless(request: Asked, before: Sequence[Held]) -> bytes:
     """The request as a server without state takes it."""
-    fields: dict[str, Any] = {name: value for name, value in request.fields.items() if name not in _STATE}
-    if before:
-        fields["input"] = Raw(b"[%b]" % b",".join([*_sendable(before, request.items), *request.items]))
-    fields["store"] = False
-    return msgspec.json.encode(fields)
+    fields: dict[str, bytes | Raw] = {name: raw for name, raw in request.fields.items() if name not in _STATE}
+    fields["store"] = b"false"
+    if not before:
+        return msgspec.json.encode({name: Raw(raw) for name, raw in fields.items()})
+    return object_of(fields, "input", [*_sendable(before, request.items), *request.items])
 
 
 class _Call(msgspec.Struct):

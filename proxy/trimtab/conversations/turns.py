@@ -23,7 +23,7 @@ from trimtab.errors import Conflict, StoreUnavailable
 from trimtab.store.keys import lock_key
 from trimtab.store.sealed import Tenant
 
-LOCK_S: Final = 30.0  # how long a lock outlives a process that was killed
+LOCK_S: Final = 10.0  # how long a lock outlives a process that was killed
 _RENEW_S: Final = LOCK_S / 3
 
 _COLLECTORS: Final[dict[DialectName, type[ChatCollector] | type[ResponsesCollector]]] = {
@@ -75,12 +75,14 @@ class Lock:
 
 
 class Turn:
-    """One request and its answer. `id` is the conversation's, empty for a chain of responses. `before` are the items of
-    the history, `new` those of the request. `writes`: the turn is to be stored; `relied_on`: the client relies on that,
-    so it is an error where it fails. `prepare` returns the stateless request and sets `new`."""
+    """One request and its answer. `id` is the conversation's, empty for a chain of responses. `history` is what it
+    continues, `before` are the items of it, up to where it does, `new` those of the request. `writes`: the turn is to
+    be stored; `relied_on`: the client relies on that, so it is an error where it fails. `prepare` returns the
+    stateless request and sets `new`."""
 
     def __init__(self, histories: Histories, tenant: Tenant, history: History, at: int) -> None:
-        self._histories, self._tenant, self._history, self._at = histories, tenant, history, at
+        self._histories, self._tenant, self._at = histories, tenant, at
+        self.history = history
         self.before = history.until(at)
         self.id = ""
         self.new: list[Held] = []
@@ -92,7 +94,7 @@ class Turn:
 
     def begin(self) -> None:
         """An answer begins; one that began before is forgotten."""
-        self._collector: Collector = _COLLECTORS[self._history.header.dialect]()
+        self._collector: Collector = _COLLECTORS[self.history.header.dialect]()
 
     def read(self, body: bytes) -> None:
         """Read a whole answer."""
@@ -123,7 +125,7 @@ class Turn:
             await self._histories.remember(self._tenant, answer.id, record)
 
     async def _append(self, items: list[Held]) -> History:
-        histories, history = self._histories, self._history
+        histories, history = self._histories, self.history
         if history.version == self._at:
             stored = await histories.append(self._tenant, history, items)
             if stored is not None:

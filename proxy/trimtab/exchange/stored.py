@@ -39,8 +39,7 @@ async def turn_of(
 
 async def stateless(turn: Turn) -> bytes:
     """The request to plan and to send: with the whole history. Raises BodyTooLarge."""
-    heavy = sum([len(item.raw) for item in turn.before]) > LIGHT_KNOWN
-    return await planned_beside(heavy, turn.prepare)
+    return await planned_beside(turn.history.size > LIGHT_KNOWN, turn.prepare)
 
 
 def shown(turn: Turn, shaping: Shaping, *, summary: bool) -> Part:
