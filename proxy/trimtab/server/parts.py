@@ -25,7 +25,8 @@ from trimtab.exchange.incoming import Bounds
 from trimtab.exchange.notes import prices
 from trimtab.exchange.planning import Services
 from trimtab.exchange.policies import Policies
-from trimtab.exchange.summary_call import Compaction, complete
+from trimtab.exchange.summary_call import Compaction
+from trimtab.exchange.summary_completion import complete
 from trimtab.exchange.summary_window import SummaryWindow
 from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
