@@ -9,8 +9,9 @@ from typing import Any
 
 from tests.support.conversations import prose
 
-_FILE = Path(__file__).resolve().parents[1] / "data" / "bug_cases.jsonl"
-ALL: dict[str, dict[str, Any]] = {c["id"]: c for c in map(json.loads, _FILE.read_text().splitlines())}
+_DATA = Path(__file__).resolve().parents[1] / "data"
+_LINES = [line for name in ("bug_cases", "reports_2") for line in (_DATA / f"{name}.jsonl").read_text().splitlines()]
+ALL: dict[str, dict[str, Any]] = {c["id"]: c for c in map(json.loads, _LINES)}
 
 CHINESE = "代理把长对话保持在模型的上下文窗口之内，不丢失重要的内容。"
 
