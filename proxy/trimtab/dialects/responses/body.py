@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import Spans
+from trimtab.wire.messages import Messages, Spans
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -47,8 +47,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         if is_present(getattr(head, name)):
             raise Unmanaged(name)
     messages: Sequence[bytes | Raw] = [msgspec.json.encode(head.input)] if isinstance(head.input, str) else items
-    fresh = messages if isinstance(head.input, str) else items.fresh  # what is known is no reference
-    if any(b"item_reference" in bytes(raw) and _is_reference(raw) for raw in fresh):
+    if not isinstance(head.input, str) and _has_reference(items, source):
         raise Unmanaged(_REFERENCE)
     return request_of(
         body,
@@ -66,6 +65,12 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
 def render(request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
     """The body to send, as `Layout.render` writes it. A conversation of one text never changes."""
     return _LAYOUT.render(request, messages, changes)
+
+
+def _has_reference(items: Messages, source: bytes) -> bool:
+    """True when an item that is new is a reference; what is known is none."""
+    new = items.known[-1].stop if items.known else 0
+    return source.find(b"item_reference", new) >= 0 and any(map(_is_reference, items.fresh))
 
 
 def _is_reference(raw: bytes | Raw) -> bool:
