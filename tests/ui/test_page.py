@@ -346,6 +346,18 @@ async def test_terms_are_explained_on_hover_and_on_focus() -> None:
         assert await page.inner_text(f"#{described}")
 
 
+VENDORED = {  # uPlot 1.6.32, as its package has it
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+
+
+def test_the_library_of_the_page_is_the_one_that_was_published() -> None:
+    files = page_files()
+    assert {name: hashlib.sha256(files[name]).hexdigest() for name in VENDORED} == VENDORED
+    assert b"The MIT License" in files["uPlot.LICENSE.txt"]
+
+
 def test_the_page_builds_no_markup_from_text() -> None:
     own = [(name, data.decode()) for name, data in page_files().items() if not name.startswith("uPlot")]
     forbidden = (
