@@ -8,6 +8,8 @@ fit or breaks the dialect's rules, and serves prefixes from a cache. Columns as 
   refused    answered with an error although shortening could have helped      identical  of those that fit: sent as is
   invalid    broke the rules of the dialect      lost  the newest user message, or the system prompt, did not arrive
   cached     share of input tokens from the cache   cost  (fresh + 0.1 cached) over the tokens of the raw histories
+  unbound    thinking blocks that were not valid where they stood (--thinks; a request that fits only by the upstream's
+             count is then shaped, because its thinking would be bound to what is never sent again)
   support    share of what the recorded agent needed next that arrived (arena/support.py)
 
 The last line is the largest difference to chat's, over support, cached and cost; the aim is 0.02.
@@ -28,9 +30,10 @@ import msgspec
 from aiohttp import web
 
 from tests.bench.policy import CORPUS, PrefixCache, count, load, rendered, requests
+from tests.dialects.turns import Bindings
 from tests.dialects.turns import complaints as turn_complaints
 from tests.support.back_to_chat import chat_of
-from tests.support.converted import as_messages, as_responses
+from tests.support.converted import as_messages, as_responses, turns, without_system
 from tests.support.pairs import broken_pairs
 from tests.support.served import serving
 from trimtab.context.read.views import view
@@ -39,6 +42,7 @@ from trimtab.dialects.paths import DIALECTS
 
 Message = dict[str, Any]
 MODEL = "recorded-model"
+BINDING_MODEL = "claude-opus-5-5"  # its thinking is valid only after the very messages it was made after
 
 
 def converted(dialect: Dialect, request: Message, thinks: bool) -> Message:
@@ -100,7 +104,7 @@ class Upstream:
 
     async def _models(self, _: web.Request) -> web.Response:
         model = {"id": MODEL, "object": "model", "created": 1, "owned_by": "tests", "max_model_len": self.window}
-        return web.json_response({"object": "list", "data": [model]})
+        return web.json_response({"object": "list", "data": [model, {**model, "id": BINDING_MODEL}]})
 
     def _answer(self, dialect: Dialect) -> Any:
         async def answer(http: web.Request) -> web.Response:
@@ -169,6 +173,7 @@ class Score:
     refused: int = 0
     invalid: int = 0
     lost: int = 0
+    unbound: int = 0
     fits: int = 0
     identical: int = 0
     raw: int = 0
@@ -183,6 +188,26 @@ class Score:
             "cached": self.cached / max(1, self.sent),
             "cost": (self.sent - 0.9 * self.cached) / max(1, self.raw),
         }
+
+
+class Thoughts:
+    """The thinking of one recording, in the Messages API: what each was made after, and whether that is before it."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages, self._bindings, self._made = messages, Bindings(), 0
+
+    def broken(self, length: int, sent: list[Message]) -> int:
+        """How many are not valid where they stand in what was sent at one step; the next is made after that."""
+        for i in range(self._made, length):
+            if self._messages[i]["role"] == "assistant":
+                self._make(i, [*turns(without_system(self._messages[:i]), thinks=True)])
+        found = len(self._bindings.broken(sent))
+        self._make(length, sent)
+        self._made = length + 1
+        return found
+
+    def _make(self, i: int, after: list[Message]) -> None:
+        self._bindings.make(len(without_system(self._messages[:i])), after)
 
 
 class Replay:
@@ -204,11 +229,15 @@ class Replay:
             self._upstream.begin(tools)
             score = self.scores[dialect.name]
             supports = self._support.Score(read, schemas, rendered, lambda m: count(msgspec.json.encode(m)))
+            thoughts = Thoughts(read) if given.thinks and dialect.name == "messages" else None
             async with aiohttp.ClientSession() as session:
                 for length, _ in steps:
-                    request = {"model": MODEL, "messages": read[:length], "max_tokens": given.window - limit}
+                    model = BINDING_MODEL if thoughts else MODEL
+                    request = {"model": model, "messages": read[:length], "max_tokens": given.window - limit}
                     body = converted(dialect, {**request, **({"tools": schemas} if tools else {})}, given.thinks)
                     await self._step(session, dialect, body, length, supports)
+                    if thoughts:
+                        score.unbound += thoughts.broken(length, msgspec.json.decode(self._upstream.body)["messages"])
             score.supports.append(supports)
             if given.verbose:
                 print(path.name[:40], dialect.name, score.figures(self._support), flush=True)
@@ -266,7 +295,9 @@ def apart(scores: dict[str, Score]) -> float:
 def show(scores: dict[str, Score]) -> None:
     of = {name: score.figures(support_of()) for name, score in scores.items()}
     for name, score in scores.items():
-        shown = " ".join(f"{k}={getattr(score, k)}" for k in ("requests", "over", "refused", "invalid", "lost"))
+        shown = " ".join(
+            f"{k}={getattr(score, k)}" for k in ("requests", "over", "refused", "invalid", "lost", "unbound")
+        )
         identical = score.identical / max(1, score.fits)
         print(f"{name:10} {shown} identical={identical:.3f}", *(f"{k}={v:.4f}" for k, v in of[name].items()))
     print(f"furthest from chat: {apart(scores):.4f}")

@@ -64,8 +64,12 @@ def as_messages(request: Message, *, thinks: bool = False) -> Message:
             }
             for each in functions
         ]
-    others = [m for m in request["messages"] if m["role"] not in _SYSTEM]
-    return {**fields, "messages": [*turns(others, thinks=thinks)]}
+    return {**fields, "messages": [*turns(without_system(request["messages"]), thinks=thinks)]}
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """What is a message in a Messages request."""
+    return [message for message in messages if message["role"] not in _SYSTEM]
 
 
 def turns(messages: Sequence[Message], *, thinks: bool = False) -> Iterator[Message]:
@@ -80,7 +84,7 @@ def turns(messages: Sequence[Message], *, thinks: bool = False) -> Iterator[Mess
             results = []
         blocks = _blocks(message)
         if message["role"] == "assistant":
-            if thinks:
+            if thinks and messages[n - 1]["role"] != "assistant":
                 blocks = [{"type": "thinking", "thinking": f"Step {n} needs a look.", "signature": f"sig_{n}"}, *blocks]
             blocks += [_use(call) for call in _calls(message)]
         yield {"role": message["role"], "content": blocks or [{"type": "text", "text": "(nothing)"}]}
