@@ -66,6 +66,23 @@ async def test_a_conversation_grows_by_its_requests(stage: Holding) -> None:
     assert stage.model.seen[-1] == ["user: one", "assistant: answer 1", "user: two"]
 
 
+async def test_an_item_that_is_only_referred_to_is_put_in(stage: Holding) -> None:
+    client = stage.client()
+    first = await client.responses.create(model="m", input="one")
+    later: Any = [
+        {"role": "user", "content": "one"},
+        {"type": "item_reference", "id": first.output[0].id},
+        {"role": "user", "content": "two"},
+    ]
+    await client.responses.create(model="m", input=later)
+    assert stage.model.seen[-1] == ["user: one", "assistant: answer 1", "user: two"]
+    with pytest.raises(NotFoundError):
+        await client.responses.retrieve(str(first.output[0].id))
+    unknown: Any = [{"type": "item_reference", "id": "msg_none"}, {"role": "user", "content": "two"}]
+    answer = await client.responses.with_raw_response.create(model="m", input=unknown)
+    assert answer.headers["x-trimtab-unmanaged"] == "item_reference"
+
+
 async def test_what_asks_not_to_be_stored_is_not_touched(stage: Holding) -> None:
     body = b'{"model":"m",  "input":"caf\\u00e9", "store":false}'
     answer = await post(stage.proxy.url, body, "/v1/responses", authorization="Bearer sk-one")

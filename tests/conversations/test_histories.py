@@ -157,12 +157,12 @@ async def test_what_is_remembered_is_bounded(archive: Archive) -> None:
 
 async def test_a_response_is_found_until_it_is_forgotten(archive: Archive) -> None:
     histories, record = replica(archive), Record("r:1", 2, b"{}")
-    await histories.remember(ONE, "resp_1", record)
-    assert await replica(archive).find(ONE, "resp_1") == record
-    assert await histories.find(OTHER, "resp_1") is None
+    await histories.remember(ONE, {"resp_1": record, "msg_1": record})
+    assert await replica(archive).find(ONE, ["msg_1", "none", "resp_1"]) == {"msg_1": record, "resp_1": record}
+    assert await histories.find(OTHER, ["resp_1"]) == {}
     assert await histories.forget(ONE, "resp_1")
     assert not await histories.forget(ONE, "resp_1")
-    assert await histories.find(ONE, "resp_1") is None
+    assert await histories.find(ONE, ["resp_1"]) == {}
 
 
 async def test_a_large_log_is_opened_beside_the_event_loop(archive: Archive) -> None:

@@ -44,6 +44,7 @@ class Conversations:
         """The turn of a Responses request. `reads`: nothing is to be stored. Raises NotStored, Conflict,
         InvalidRequest, and StoreUnavailable where it names a history."""
         tenant, writes = self.tenant(identity), request.stores and not reads
+        whole = responses.resolved(request, await self._referred(tenant, responses.references(request)))
         if request.conversation:
             turn = await self._turn(tenant, request.conversation, "responses", writes=writes)
         elif request.previous:
@@ -53,9 +54,9 @@ class Conversations:
         turn.writes, turn.relied_on = writes, request.relies
 
         def prepare() -> bytes:
-            turn.new = [Held(responses.id_of(raw), raw) for raw in request.items]
+            turn.new = [Held(responses.id_of(raw), raw) for raw in whole.items]
             self.check_bounds(turn.history, turn.new)
-            return responses.stateless(request, turn.before)
+            return responses.stateless(whole, turn.before)
 
         turn.prepare = prepare
         return turn
@@ -100,9 +101,18 @@ class Conversations:
             if turn is None and lock is not None:
                 await lock.release()
 
+    async def _referred(self, tenant: Tenant, ids: Sequence[str]) -> dict[str, bytes]:
+        """The items of earlier responses that a request refers to by their ids, as far as they are stored."""
+        found: dict[str, bytes] = {}
+        for record in set((await self.histories.find(tenant, ids)).values()) if ids else ():
+            history = await self.histories.load(tenant, record.name)
+            if history is not None and history.version >= record.version:
+                found |= {item.id: item.raw for item in history.turn(record.version) if item.id in ids}
+        return found
+
     async def _after_response(self, tenant: Tenant, previous: str) -> Turn:
-        record = await self.histories.find(tenant, previous)
-        history = await self.histories.load(tenant, record.name) if record is not None else None
+        record = (await self.histories.find(tenant, [previous])).get(previous)
+        history = await self.histories.load(tenant, record.name) if record and record.response else None
         if record is None or history is None or history.version < record.version:
             error = NotStored(
                 f"Previous response with id '{previous[:_SHOWN]}' not found.", param="previous_response_id"

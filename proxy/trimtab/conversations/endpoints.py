@@ -59,8 +59,8 @@ class Endpoints:
         return objects.listing([*before, *(item for item in turn if not item.made)], page)
 
     async def _response(self, name: str) -> tuple[Record, History]:
-        record = await self._histories.find(self._tenant, name)
-        history = await self._histories.load(self._tenant, record.name) if record else None
+        record = (await self._histories.find(self._tenant, [name])).get(name)
+        history = await self._histories.load(self._tenant, record.name) if record and record.response else None
         if record is None or history is None or history.version < record.version:
             raise NotStored(f"Response with id '{name[:80]}' not found.")
         return record, history

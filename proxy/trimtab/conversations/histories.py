@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -216,16 +216,18 @@ class Histories:
         await self._archive.remove(media)
         return bool(await self._archive.remove([key]))
 
-    async def find(self, tenant: Tenant, response_id: str) -> Record | None:
-        """Where a response stands; None where the tenant has none of this id."""
-        key = response_key(tenant.id, response_id)
-        [value] = await self._archive.get_many([key], self._ttl_s)
-        return open_record(tenant, key, value)
+    async def find(self, tenant: Tenant, ids: Sequence[str]) -> dict[str, Record]:
+        """Where responses, or items of them, stand; those that the tenant has not are left out."""
+        keys = [response_key(tenant.id, name) for name in ids]
+        values = await self._archive.get_many(keys, self._ttl_s)
+        found = {name: open_record(tenant, key, value) for name, key, value in zip(ids, keys, values, strict=True)}
+        return {name: record for name, record in found.items() if record is not None}
 
-    async def remember(self, tenant: Tenant, response_id: str, record: Record) -> None:
-        """Keep where a response stands."""
-        key = response_key(tenant.id, response_id)
-        await self._archive.set_many({key: seal_record(tenant, key, record)}, self._ttl_s)
+    async def remember(self, tenant: Tenant, records: Mapping[str, Record]) -> None:
+        """Keep where responses and items stand, by id."""
+        named = {response_key(tenant.id, name): record for name, record in records.items()}
+        sealed = {key: seal_record(tenant, key, record) for key, record in named.items()}
+        await self._archive.set_many(sealed, self._ttl_s)
 
     async def forget(self, tenant: Tenant, response_id: str) -> bool:
         """Forget where a response stands. False where that is not known."""

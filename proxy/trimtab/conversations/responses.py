@@ -8,7 +8,7 @@ out, and so is a call that an answer made before it broke off, if no result foll
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from secrets import token_hex
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from trimtab.conversations.entries import Held, object_of
 from trimtab.errors import InvalidRequest
 
 _STATE = ("previous_response_id", "conversation")
+_REFERENCE = "item_reference"
 _KEPT_STATUS = frozenset({None, "completed", "incomplete"})
 
 
@@ -70,6 +71,29 @@ def _items(raw: Raw | bytes) -> list[bytes] | None:
         return [b'{"type":"message","role":"user","content":%b}' % text]
     found = cast(list[Raw] | None, decoded(text, list[Raw]))
     return None if found is None else [bytes(item) for item in found]
+
+
+def references(request: Asked) -> list[str]:
+    """The ids of the items that a request refers to (`item_reference`) instead of sending them."""
+    ids = (_reference(raw) for raw in request.items if _REFERENCE.encode() in raw)
+    return [name for name in ids if name]
+
+
+def resolved(request: Asked, referred: Mapping[str, bytes]) -> Asked:
+    """The request with these items in the place of references to them."""
+    if not referred:
+        return request
+    items = [referred.get(_reference(raw), raw) if _REFERENCE.encode() in raw else raw for raw in request.items]
+    fields = {**request.fields, "input": Raw(b"[%b]" % b",".join(items))}
+    return msgspec.structs.replace(request, fields=fields, items=items)
+
+
+def _reference(raw: bytes) -> str:
+    """The id that an item refers to; "" for one that is no reference."""
+    item = decoded(raw, _Named)
+    if not isinstance(item, _Named) or item.type != _REFERENCE or not isinstance(item.id, str):
+        return ""
+    return item.id
 
 
 def stateless(request: Asked, before: Sequence[Held]) -> bytes:

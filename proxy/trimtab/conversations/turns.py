@@ -117,12 +117,18 @@ class Turn:
             if self.relied_on:
                 raise
 
+    async def keep_what_came(self) -> None:
+        """As `keep`, of an answer whose client has an error already, or has left. Never raises."""
+        with suppress(StoreUnavailable, Conflict):
+            await self.keep()
+
     async def _store(self, answer: Answer) -> None:
         made = [Held(id_of(raw), raw, True, not answer.whole) for raw in answer.items]
         stored = await self._append([*self.new, *made])
-        if answer.id:
-            record = Record(stored.name, stored.version, answer.response)
-            await self._histories.remember(self._tenant, answer.id, record)
+        if answer.id:  # of a response; its items can be referred to as well
+            records = {item.id: Record(stored.name, stored.version, b"") for item in made}
+            records[answer.id] = Record(stored.name, stored.version, answer.response)
+            await self._histories.remember(self._tenant, records)
 
     async def _append(self, items: list[Held]) -> History:
         histories, history = self._histories, self.history

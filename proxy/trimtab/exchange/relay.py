@@ -8,7 +8,6 @@ be tried where the client has nothing yet, or the stream ends in our one clear e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -131,11 +130,9 @@ class _Relay:
             self._observed.error(raw)
 
     async def keep_beginning(self) -> None:
-        """Store as much of a turn as the client got of its answer, where it has not been stored. Never raises: the
-        client has an error already, or has left."""
+        """Store as much of a turn as the client got of its answer, where it has not been stored. Never raises."""
         if self._observed.turn is not None and self._withheld is None:
-            with suppress(StoreUnavailable, Conflict):
-                await self._observed.turn.keep()
+            await self._observed.turn.keep_what_came()
 
     async def _keep_at_its_end(self, *, ended: bool = False) -> None:
         """Store the turn before the event goes out after which nothing is added to it. Raises as `Turn.keep`."""
