@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 BUSY_S = 2.0  # how long a call waits for another process that writes
 SWEEP_S = 60.0  # seconds between two removals of what has run out
+_LONG_ENOUGH: Final = 0.99  # share of its time that a log must have left to be read without being written to
 SWEPT: Final = 500  # the most logs, and records, that one removal takes
 SCHEMA: Final = """
 PRAGMA auto_vacuum = INCREMENTAL;
@@ -121,16 +122,19 @@ class SqliteArchive:
     # -- in the thread ---------------------------------------------------------------------------------------
 
     def _read(self, key: str, after: int, keep_s: float) -> Log | None:
-        with _Transaction(self._db):
-            version = self._version(key)
-            if not version:
+        now = self._clock()
+        with _Transaction(self._db, "DEFERRED"):  # which reads without waiting for who writes
+            row = self._db.execute("SELECT version, ends FROM logs WHERE key = ? AND ends > ?", (key, now)).fetchone()
+            if row is None:
                 return None
-            self._db.execute("UPDATE logs SET ends = ? WHERE key = ?", (self._clock() + keep_s, key))
             [first] = self._db.execute("SELECT value FROM entries WHERE key = ? AND position = 0", (key,)).fetchone()
             rows = self._db.execute(
                 "SELECT value FROM entries WHERE key = ? AND position >= ? ORDER BY position", (key, after)
             )
-            return Log(version, first, [value for [value] in rows])
+            log = Log(row[0], first, [value for [value] in rows])
+        if row[1] < now + keep_s * _LONG_ENOUGH:
+            self._db.execute("UPDATE logs SET ends = ? WHERE key = ?", (now + keep_s, key))
+        return log
 
     def _append(
         self, key: str, entries: Sequence[bytes], expected: int, ttl_s: float, replaced: tuple[int, bytes] | None = None
@@ -209,13 +213,13 @@ class SqliteArchive:
 
 
 class _Transaction:
-    """A block of changes that is kept as a whole, or not at all when it raises."""
+    """A block of changes that is kept as a whole, or not at all when it raises; or of reads that see one state."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
+    def __init__(self, db: sqlite3.Connection, kind: str = "IMMEDIATE") -> None:
+        self._db, self._kind = db, kind
 
     def __enter__(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute(f"BEGIN {self._kind}")
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._db.execute("COMMIT" if kind is None else "ROLLBACK")
