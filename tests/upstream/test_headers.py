@@ -183,3 +183,10 @@ def test_nothing_of_this_hop_is_forwarded(headers: Pairs) -> None:
         kept = {name for name, value in pairs if value != b"Bearer sk-ours"}
         assert not kept & (HOP_BY_HOP | named)
     assert not any(name.startswith(b"x-trimtab-") for name, _ in sent(headers))
+
+
+def test_control_characters_in_an_answer_become_spaces() -> None:
+    assert to_client([(b"X-A", b"a\x01b\x7fc"), (b"x-b", b"tab\tstays")]) == [
+        (b"x-a", b"a b c"),
+        (b"x-b", b"tab\tstays"),
+    ]
