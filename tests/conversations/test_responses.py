@@ -34,6 +34,14 @@ def test_what_a_request_asks(fields: dict[str, Any], stores: bool, relies: bool)
     assert (request.stores, request.relies) == (stores, relies)
 
 
+def test_without_the_default_only_what_asks_is_stored() -> None:
+    assert asked(body(), default=False) is None
+    for fields in ({"store": True}, {"previous_response_id": "resp_1"}, {"conversation": "conv_1"}):
+        request = asked(body(**fields), default=False)
+        assert request is not None
+        assert request.stores
+
+
 @pytest.mark.parametrize(
     "raw", [body(store=False), body(background=True), body(input=5), b"", b"{", b"[]", b"\xff", b"[" * 100_000]
 )

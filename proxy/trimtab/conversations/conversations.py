@@ -34,6 +34,7 @@ class Conversations:
 
     def __init__(self, settings: ConversationsSettings, archive: Archive, histories: Histories) -> None:
         self._settings, self._archive, self.histories = settings, archive, histories
+        self.store_by_default = settings.store_by_default
         self._keyring = Keyring(settings.secret, b"conversations/v1")
 
     def tenant(self, identity: bytes) -> Tenant:

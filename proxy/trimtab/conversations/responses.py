@@ -36,9 +36,9 @@ class Asked(msgspec.Struct, frozen=True):
     relies: bool = False  # the client set `store` to true, or names a stored history
 
 
-def asked(body: bytes) -> Asked | None:
-    """What a body asks of the store; None where it asks nothing, or cannot be read. Raises InvalidRequest for names
-    that contradict each other."""
+def asked(body: bytes, default: bool = True) -> Asked | None:
+    """What a body asks of the store; None where it asks nothing, or cannot be read. `default`: what it asks for
+    without `store`. Raises InvalidRequest for names that contradict each other."""
     fields = cast(dict[str, Raw] | None, decoded(body, dict[str, Raw]))
     if fields is None or decoded(fields.get("background", b""), bool):
         return None
@@ -49,13 +49,14 @@ def asked(body: bytes) -> Asked | None:
             "Mutually exclusive fields: previous_response_id and conversation. Send one of them.",
             param="previous_response_id",
         )
-    if store is False and not previous and not conversation:
+    named = bool(previous or conversation)
+    stores = bool(conversation or ((default or named) if store is None else store))
+    if not stores and not named:
         return None
     items = _items(fields.get("input", b"[]"))
     if items is None:
         return None
-    relies, stores = bool(store or previous or conversation), store is not False or bool(conversation)
-    return Asked(fields, items, cast(str, previous or ""), conversation, stores, relies)
+    return Asked(fields, items, cast(str, previous or ""), conversation, stores, bool(store or named))
 
 
 def _conversation(raw: Raw | bytes) -> str:

@@ -22,6 +22,7 @@ class ConversationsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     """Where conversations are stored, for how long, and how large one may be. See docs/conversations.md."""
 
     store: str = EMBEDDED  # "redis": the server of [redis]; or sqlite:///PATH (sqlite:////PATH for one from the root)
+    store_by_default: bool = True  # what a Responses request without `store` asks for; OpenAI's own default
     ttl_s: PositiveSeconds = MONTH_S  # a conversation not used for this long is deleted
     max_messages: Count = 20_000  # messages or items of one conversation; one that has more takes no further turn
     max_mb: Count = 32  # MiB of one conversation, images and files included

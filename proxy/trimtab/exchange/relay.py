@@ -47,12 +47,6 @@ class RelayOptions(msgspec.Struct, frozen=True):
     unmanaged: str = ""
     turn: Turn | None = None
 
-    @property
-    def commented(self) -> Report | None:
-        """The report that stands in a comment of a stream, where there is something to report."""
-        report = self.report
-        return report if report and (report.edits or report.conversation or "trimtab" in self.adds) else None
-
 
 async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> Relayed:
     """Relay an answer to its end, note how far it got (also where the client left in the middle), and let go of the
@@ -183,8 +177,9 @@ class _Relay:
         pulse = Pulse(self._down, options.keepalive_s if plain else 0, commented=begun)
         edited = (self._adds or options.include_usage) and plain
         try:
-            if options.commented is not None and plain:
-                await pulse.comment(options.commented.comment())
+            report = options.report if plain else None
+            if report is not None and (report.edits or report.conversation or "trimtab" in options.adds):
+                await pulse.comment(report.comment())
             await (self._edited(pulse) if edited else self._untouched(pulse))
             await self._keep_at_its_end(ended=self._withheld is None)
         except (UpstreamError, StoreUnavailable, Conflict) as error:

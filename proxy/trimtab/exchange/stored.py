@@ -28,7 +28,7 @@ async def turn_of(
     if conversations is None:
         return None
     if dialect == "responses":
-        response = await planned_beside(heavy, responses.asked, body)
+        response = await planned_beside(heavy, responses.asked, body, conversations.store_by_default)
         return None if response is None else await conversations.response(response, tenant(incoming), reads=reads)
     if dialect != "chat" or CONVERSATION not in incoming.fields:
         return None
