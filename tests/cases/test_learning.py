@@ -26,6 +26,7 @@ CASES = {
 ERROR = "This model's maximum context length is {limit} tokens. However, your messages resulted in {count} tokens."
 
 
+NO_EXTRACT = "[shaping]\nextract_share = 0.0\n"
 LONG: dict[str, Any] = {"model": "m", "messages": chat(28, 500)}  # some 29,000 tokens
 ALICE, BOB, CAROL = ({"authorization": f"Bearer {name}"} for name in ("alice", "bob", "carol"))
 
@@ -105,11 +106,13 @@ async def test_a_stream_of_nothing_leads_to_one_smaller_try() -> None:
     end = b'{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}'
     word = b'{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
     asked = {"model": "m", "stream": True, "messages": [*chat(20), *agent_run(1)[1:]]}
-    trial = await tried(asked, sse_reply(role, end, split=20), sse_reply(role, word, end), toml=window(14_000))
+    trial = await tried(
+        asked, sse_reply(role, end, split=20), sse_reply(role, word, end), toml=window(14_000) + NO_EXTRACT
+    )
     assert (trial.answer.status, len(trial.asked)) == (200, 2)
     assert word in trial.answer.body
     named = end.replace(b'"length"', b'"model_context_window_exceeded"')
-    again = await tried(asked, sse_reply(role, named), toml=window(14_000))
+    again = await tried(asked, sse_reply(role, named), toml=window(14_000) + NO_EXTRACT)
     assert (again.error["code"], len(again.asked)) == ("context_length_exceeded", 2)
 
 

@@ -32,7 +32,14 @@ _WIDTH = 100
 
 # Written out, so that a new default does not change a golden plan. New weights of the estimate may change one.
 _SHAPING = ShapingSettings(
-    max_message_chars=20_000, clear_batch=4, keep_share=0.25, target=0.5, pin_share=0.5, keep_recent=4
+    max_message_chars=20_000,
+    clear_batch=4,
+    keep_share=0.25,
+    target=0.5,
+    pin_share=0.5,
+    keep_recent=4,
+    extract_share=0.4,
+    result_extract=80,
 )
 _CHAT = "aider_chat_1"
 _AGENT = "oneturn_pi_large"

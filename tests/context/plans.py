@@ -19,8 +19,12 @@ def planned(raws: Sequence[bytes], policy: Policy, budget: int, extras: Sequence
     return plan(history(raws, extras, memo), policy, budget, memo)
 
 
+# No extract: what the stages do is then told in round numbers. The extract has tests of its own.
+PLAIN: dict[str, object] = {"extract_share": 0.0, "result_extract": 0}
+
+
 def policy(*, compaction: bool = False, **shaping: object) -> Policy:
-    return Policy(ShapingSettings(**shaping), compaction=compaction)  # type: ignore[arg-type]
+    return Policy(ShapingSettings(**PLAIN | shaping), compaction=compaction)  # type: ignore[arg-type]
 
 
 def tokens(raws: Sequence[bytes], extras: Sequence[bytes] = ()) -> int:
@@ -38,7 +42,7 @@ def staged(found: Plan) -> dict[str, list[int]]:
 def walked(raws: Sequence[bytes], budget: int, given: Policy | None = None) -> State:
     """The state at the end of a history, before any stage has run."""
     memo = Memo()
-    state = State(structure(raws, memo.views(raws)), 0, given or Policy(), budget, memo)
+    state = State(structure(raws, memo.views(raws)), 0, given or policy(), budget, memo)
     state.advance(len(raws))
     set_target(state)
     return state

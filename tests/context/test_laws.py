@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.context.histories import alternating, conversations, default_like, histories, policies
 from tests.context.plans import planned, tokens
+from tests.context.plans import policy as without_extract
 from tests.support.messages import role_of, roles, system, tool_loop, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.apply.format import CHAT
@@ -297,7 +298,7 @@ def test_a_window_keeps_that_many_messages(raws: Raws, most: int, target: float)
 def test_the_example_of_the_design_is_shaped() -> None:
     """A guard on the laws themselves: the strategies must reach every stage."""
     raws = [system(), user("Begin."), *tool_loop(60, 1_200)]
-    found = planned(raws, Policy(), tokens(raws) // 3)
+    found = planned(raws, without_extract(), tokens(raws) // 3)
     assert kept_as(found, "cleared")
     assert found.fits
     assert json.loads(sent(raws, found)[-1]) == json.loads(raws[-1])

@@ -34,7 +34,7 @@ async def slow(script: Script, *, writes_s: float = 0.7, keepalive_s: float = 0.
             return [Pause(writes_s), *writing_as_writer(received)]
         return list(script(received) if callable(script) else script)
 
-    toml = f"[server]\nkeepalive_s = {keepalive_s}\n" + SUMMARIES
+    toml = f"[server]\nkeepalive_s = {keepalive_s}\n[shaping]\nextract_share = 0.0\n" + SUMMARIES
     async with ScriptedUpstream(either) as upstream, running(upstream.base_url, toml) as proxy:
         yield proxy
 

@@ -34,6 +34,9 @@ from trimtab.settings import parse
 
 pytestmark = pytest.mark.anyio
 
+# The sizes below are told in round numbers.
+NO_EXTRACT = SUMMARIES + "[shaping]\nextract_share = 0.0\n"
+
 EVENT = b'{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Half"}}]}'
 QUESTION: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Is anybody there?"}]}
 CODES = ("2xx", "3xx", "4xx", "401", "403", "429", "5xx", "none", "cancelled", "broken_off")
@@ -221,9 +224,9 @@ async def test_a_summary_that_failed_is_reported_as_what_was_done_instead() -> N
 
 
 async def test_what_was_sent_is_counted_with_the_note_and_not_with_the_room_for_a_summary() -> None:
-    async with ScriptedUpstream(failing_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+    async with ScriptedUpstream(failing_writer) as upstream, running(upstream.base_url, NO_EXTRACT) as proxy:
         failed = await post(proxy.url, {"model": "m", "messages": chat(16)})
-    async with ScriptedUpstream(writing_as_writer) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+    async with ScriptedUpstream(writing_as_writer) as upstream, running(upstream.base_url, NO_EXTRACT) as proxy:
         made = await post(proxy.url, {"model": "m", "messages": chat(16)})
     note, summary = text_tokens(NOTE), text_tokens(SUMMARY_TEXT)
     assert token_counts(failed)["sent"] - token_counts(made)["sent"] == note - summary
@@ -258,7 +261,7 @@ async def test_a_second_send_does_not_make_the_overhead_negative() -> None:
             return [Pause(0.3), *writing_as_writer(received)]
         return json_reply(OVERFLOW, 400) if len(received.body) > 25_000 else json_reply(COMPLETION)
 
-    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
+    async with ScriptedUpstream(script) as upstream, running(upstream.base_url, NO_EXTRACT) as proxy:
         answer = await post(proxy.url, {"model": "m", "messages": chat(16)})
         metrics = await proxy.metrics()
         (line,) = lines(proxy)

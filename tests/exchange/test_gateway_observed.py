@@ -20,7 +20,7 @@ from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import Running, running, sample
 from tests.support.scripted import Received, ScriptedUpstream, Step, closed_port, json_reply, reply, sse_reply
 from tests.support.summaries import SUMMARIES, SUMMARY_TEXT, writing_as_writer
-from trimtab.context.texts import NOTE, SUMMARY_PREFIX
+from trimtab.context.texts import EXTRACT, NOTE, SUMMARY_PREFIX
 
 pytestmark = pytest.mark.anyio
 
@@ -197,7 +197,7 @@ async def test_a_summary_is_in_the_answer_the_log_and_the_metrics() -> None:
     assert 'kind="compaction_in"' in metrics
 
 
-async def test_a_summary_model_that_fails_leaves_a_note_and_a_count() -> None:
+async def test_a_summary_model_that_fails_leaves_note_extract_and_a_count() -> None:
     def failing(received: Received) -> list[Step]:
         return json_reply({"error": {}}, 500) if received.json()["model"] == "writer" else json_reply(COMPLETION)
 
@@ -208,7 +208,7 @@ async def test_a_summary_model_that_fails_leaves_a_note_and_a_count() -> None:
     sent = next(r.json()["messages"] for r in upstream.requests if r.json()["model"] == "m")
     assert answer.status == 200
     assert answer.headers["x-trimtab-summary"] == "fallback"
-    assert NOTE in [m["content"] for m in sent]
+    assert any(m["content"].startswith(f"{NOTE}\n\n{EXTRACT}") for m in sent)
     assert (run["outcome"], run["level"]) == ("failed", "warning")
     assert sample(metrics, 'trimtab_summaries_total{result="fallback"}') == 1
     assert sample(metrics, 'trimtab_summarizer_calls_total{outcome="failed"}') == 1

@@ -13,7 +13,7 @@ from tests.support.summary_models import Fixed, Keeper, decoded
 from tests.support.waiting import eventually
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.policy import Policy, ShapingSettings
-from trimtab.context.texts import NOTE, SUMMARY_PREFIX, TRUNCATED
+from trimtab.context.texts import EXTRACT, NOTE, SUMMARY_PREFIX, TRUNCATED
 from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.outgoing import outgoing
@@ -124,12 +124,13 @@ FAILURES: list[tuple[str, Complete]] = [
 
 
 @pytest.mark.parametrize(("_", "model"), FAILURES, ids=[row[0] for row in FAILURES])
-async def test_a_model_that_fails_leaves_the_note_in_the_gap(_: str, model: Complete) -> None:
+async def test_a_model_that_fails_leaves_note_and_extract_in_the_gap(_: str, model: Complete) -> None:
     made = decided(LONG)
     gathered = await compaction(model).gather(made, b"k")
     assert (gathered.text, gathered.result) == (None, "fallback")
     sent = msgspec.json.decode(outgoing(made, gathered.text, "system", include_usage=False))["messages"]
-    assert [m["content"] for m in sent].count(NOTE) == 1
+    (gap,) = [m["content"] for m in sent if m["content"].startswith(NOTE)]
+    assert gap.removeprefix(NOTE).strip().startswith(EXTRACT)
 
 
 async def test_no_request_waits_longer_than_is_configured_and_the_next_finds_it() -> None:

@@ -31,8 +31,8 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pin_share: Share = 0.5  # the most that pinned messages may take
     keep_recent: CountOrZero = 4  # newest messages that dropping and summarizing leave alone
     segment_share: Share = 0.15  # size of one segment
-    extract_share: Share = 0.0  # the most that the extract of removed messages may take
-    result_extract: CountOrZero = 0  # tokens: the most that is kept of a cleared tool result
+    extract_share: Share = 0.4  # the most that the extract of removed messages takes of the room above what must stay
+    result_extract: CountOrZero = 80  # tokens: the most that is kept of a cleared tool result
     exclude_tools: tuple[str, ...] = ()  # tools whose results are never cleared
     announce: bool = False  # append one sentence about clearing to the system message of requests with tools
     mode: Literal["enforce", "observe"] = "enforce"  # observe: plan and report, send untouched

@@ -13,6 +13,7 @@ from tests.support.messages import assistant, calls, prose, result, system, user
 from trimtab.context.apply.apply import apply
 from trimtab.context.edits import Excerpt
 from trimtab.context.extract.choose import choose
+from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import render
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import structure
@@ -24,7 +25,7 @@ def extract(raws: Sequence[bytes], room: int, shown: Sequence[int] = ()) -> tupl
     memo = Memo()
     removed = [i for i in range(len(raws)) if i not in shown]
     excerpts, size = choose(structure(raws, memo.views(raws)), removed, shown, room, memo)
-    return excerpts, render(raws, excerpts), size
+    return excerpts, render(Opened(raws), excerpts), size
 
 
 def run(cycles: int) -> list[bytes]:
@@ -33,7 +34,7 @@ def run(cycles: int) -> list[bytes]:
     for k in range(cycles):
         messages.append(calls(f"c{k}", arguments=f'{{"path": "src/mod_{k}.py"}}'))
         messages.append(
-            result(f"c{k}", f"{prose(200)} def fn_{k}(order_{k}): {prose(200)} see shared_name {prose(90)}")
+            result(f"c{k}", f"log_{k}: {prose(200)} def fn_{k}(order_{k}): {prose(200)} see shared_name {prose(90)}")
         )
     return messages
 
@@ -61,7 +62,7 @@ def test_it_is_the_same_with_and_without_a_memory_of_other_conversations() -> No
     raws = run(6)
     kept = choose(structure(raws, memo.views(raws)), range(len(raws)), [], 500, memo)
     assert kept == extract(raws, 500)[0:3:2]
-    assert "secret_token_99" not in render(raws, kept[0])
+    assert "secret_token_99" not in render(Opened(raws), kept[0])
 
 
 def test_users_words_and_called_names_are_kept_first() -> None:
@@ -109,4 +110,4 @@ def test_a_cleared_result_keeps_a_short_extract() -> None:
     found = planned(raws, WITH, tokens(raws) - 100)
     first = next(e for e in found.edits if e.stage == "cleared")
     assert found.gap is None
-    assert b"def fn_0(order_0)" in bytes(apply(raws, found)[first.index])
+    assert b"log_0: the quick brown fox" in bytes(apply(raws, found)[first.index])

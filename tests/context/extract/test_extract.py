@@ -12,17 +12,17 @@ from tests.support.messages import assistant, calls, result, user
 from trimtab.context.edits import Excerpt
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.extract.names import mentions
+from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import render
 from trimtab.context.extract.result import of_result
-from trimtab.context.extract.spans import added, around, covers, length
+from trimtab.context.extract.spans import add, around, covers
 from trimtab.context.texts import EXTRACT
 
 LOG = "Build 4711 failed: src/app.py line 88, see job_id a1b2c3d4 and mailto ops@example.org for more details please. "
 
 
 def names(text: str) -> list[str]:
-    found = mentions(text)
-    return [text[found[k + 1] : found[k + 2]] for k in range(0, len(found), 3)]
+    return [text[start:stop] for start, stop in mentions(text)]
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,14 @@ def test_a_span_has_whole_words_and_stays_in_its_line() -> None:
 
 
 def test_spans_that_touch_become_one() -> None:
-    spans = added(added([(0, 10)], (50, 60)), (15, 30))
+    spans = [(0, 10)]
+    assert add(spans, (50, 60)) == 10
+    assert add(spans, (15, 30)) == 20
     assert spans == [(0, 30), (50, 60)]
-    assert length(spans) == 40
+    assert add(spans, (28, 45)) == 20
+    assert spans == [(0, 60)]
+    assert add(spans, (5, 20)) == 0
+    spans = [(0, 30), (50, 60)]
     assert covers(spans, 20, 30)
     assert not covers(spans, 25, 52)
 
@@ -71,8 +76,13 @@ def test_the_extract_of_a_result_stays_within_its_tokens(text: str, tokens: int)
     assert text_tokens(of_result(text, tokens)) <= max(tokens, 0)
 
 
-def test_the_extract_of_a_result_has_names_among_their_words() -> None:
-    assert of_result(LOG, 60).startswith("Build 4711 failed: src/app.py line 88, see")
+def test_the_extract_of_a_result_is_how_it_begins() -> None:
+    assert of_result(LOG, 16) == "Build 4711 failed: src/app.py line 88, …"
+    assert of_result("see\n  job_id", 16) == "see job_id"
+
+
+def test_of_a_result_that_names_nothing_there_is_no_extract() -> None:
+    assert of_result("the quick brown fox " * 50, 60) == ""
 
 
 def test_an_extract_is_a_line_for_each_source() -> None:
@@ -88,7 +98,7 @@ def test_an_extract_is_a_line_for_each_source() -> None:
         Excerpt(2, 0, 0, 10, (1, 1)),
         Excerpt(2, 0, 11, 17, (1, 1)),
     ]
-    assert render(raws, excerpts).splitlines() == [
+    assert render(Opened(raws), excerpts).splitlines() == [
         EXTRACT,
         "user: Use tabs.",
         "read_file(src/app.py) with: path: src/app.py",
@@ -97,4 +107,11 @@ def test_an_extract_is_a_line_for_each_source() -> None:
 
 
 def test_no_excerpts_no_text() -> None:
-    assert render([user()], []) == ""
+    assert render(Opened([user()]), []) == ""
+
+
+def test_what_the_summary_names_is_left_out() -> None:
+    raws = [user("Build 4711 and src/app.py"), assistant("Use tabs.")]
+    excerpts = [Excerpt(0, 0, 0, 10), Excerpt(0, 0, 15, 25), Excerpt(1, 0, 0, 9)]
+    text = render(Opened(raws), excerpts, "Build 4711 failed.")
+    assert text.splitlines()[1:] == ["user: src/app.py", "assistant: Use tabs."]

@@ -80,7 +80,9 @@ def test_a_summary_is_not_made_for_less_than_it_takes() -> None:
 
 def test_small_segments_are_summarized_together_once_they_take_more_than_the_summary() -> None:
     raws = [system(), *(m for k in range(30) for m in turn(k, 60)), user("And?")]
-    rules = Policy(ShapingSettings(segment_share=0.02, target=0.3), compaction=True, summary_tokens=200)
+    rules = Policy(
+        ShapingSettings(segment_share=0.02, target=0.3, extract_share=0), compaction=True, summary_tokens=200
+    )
     found = planned(raws, rules, tokens(raws) - 1)
     assert len(found.summary) > 3
     assert found.gap is not None
@@ -110,7 +112,7 @@ ROLES = ("system", *("user", "assistant") * 5, "user")
 
 def example(keep_recent: int) -> State:
     """The example, in which only segments before the newest `keep_recent` messages can be taken."""
-    shaping = ShapingSettings(target=0.5, segment_share=0.15, keep_recent=keep_recent)
+    shaping = ShapingSettings(target=0.5, segment_share=0.15, keep_recent=keep_recent, extract_share=0)
     views = [View(role, size) for role, size in zip(ROLES, SIZES, strict=True)]
     rules = Policy(shaping, compaction=True, summary_tokens=96)
     state = State(structure([b""] * len(views), views), 0, rules, 896, Memo())

@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.format import CHAT, AsChat, Format
 from trimtab.context.edits import Gap, Plan
+from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import render
 from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.texts import JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
@@ -28,7 +29,9 @@ def apply(
     unpinned, unbound = frozenset(plan.unpin), frozenset(plan.unbind)
     sent: list[bytes | Raw] = []
     gap = plan.gap
-    text = "" if gap is None else _gap_text(summary, render(AsChat(messages, format), gap.extract))
+    text = (
+        "" if gap is None else _gap_text(summary, render(Opened(AsChat(messages, format)), gap.extract, summary or ""))
+    )
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
             sent += _gap_messages(gap, text, bool(summary), summary_role, format)

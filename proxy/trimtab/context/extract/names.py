@@ -7,7 +7,7 @@ another of the same form gives the same places.
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Iterable
 from typing import Final
 
 LEAST, MOST = 4, 120
@@ -20,19 +20,40 @@ _TO_WORDS: Final = bytes(
 )
 
 
-def mentions(text: str) -> array[int]:
-    """Where each name of a text stands first: for each its hash, its start and its stop in characters. Numbers only,
-    so that they may be remembered where text may not. Linear in the length of the text."""
-    found, start = array("q"), 0
-    words = dict.fromkeys(text.encode("utf-8", "surrogatepass").translate(_TO_WORDS).split())
+def words(text: str) -> list[bytes]:
+    """The runs of characters of which some are names, in order. Linear in the length of the text, and quick."""
+    return text.encode("utf-8", "surrogatepass").translate(_TO_WORDS).split()
+
+
+def names_among(words: Iterable[bytes]) -> dict[bytes, str]:
+    """The words that are names, each with its name: without signs at its edges."""
+    found = {}
     # By far the most are plain words: of letters, without a capital inside.
     for word in [w for w in words if not (w.isalpha() and (w.islower() or w.istitle()))]:
         name = word.strip(_EDGES)
         if LEAST <= len(name) <= MOST and name.isascii() and not _is_plain(name.replace(b"-", b"")):
-            characters = name.decode()
-            start = text.find(characters, start)  # words come in the order of their first places
-            found.extend((hash(name), start, start + len(characters)))
+            found[word] = name.decode()
     return found
+
+
+def mentions(text: str) -> list[tuple[int, int]]:
+    """Where each name of a text stands first, from its start to its stop in characters."""
+    found, start = [], 0
+    for name in dict.fromkeys(names_among(dict.fromkeys(words(text))).values()):
+        start = text.find(name, start)  # words come in the order of their first places
+        found.append((start, start + len(name)))
+    return found
+
+
+def place(text: str, name: str) -> tuple[int, int]:
+    """Where a name that a text has stands first; not inside a longer word, where it stands alone somewhere."""
+    first = at = text.find(name)
+    while at >= 0:
+        stop = at + len(name)
+        if not (text[at - 1 : at].isalnum() or text[stop : stop + 1].isalnum()):
+            return at, stop
+        at = text.find(name, stop)
+    return first, first + len(name)
 
 
 def _is_plain(word: bytes) -> bool:

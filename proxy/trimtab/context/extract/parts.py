@@ -5,6 +5,7 @@ The parts of a message are numbered, so an excerpt can name one without holding 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -55,6 +56,26 @@ def parts(raw: bytes | Raw) -> list[Part]:
         return [Part(kind, content_text(message.content)), *map(_call, calls)]
     except (msgspec.DecodeError, RecursionError):
         return []
+
+
+class Opened:
+    """The parts of messages, each message read once."""
+
+    def __init__(self, messages: Sequence[bytes | Raw]) -> None:
+        self._messages = messages
+        self._parts: dict[int, list[Part]] = {}
+
+    def parts(self, i: int) -> list[Part]:
+        """The parts of message i."""
+        found = self._parts.get(i)
+        if found is None:
+            found = self._parts[i] = parts(self._messages[i])
+        return found
+
+    def part(self, i: int, number: int) -> Part | None:
+        """One part of message i; None where it has fewer."""
+        found = self.parts(i)
+        return found[number] if number < len(found) else None
 
 
 def content_text(content: Any) -> str:

@@ -8,32 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-
-from msgspec import Raw
+from operator import attrgetter
 
 from trimtab.context.edits import Excerpt
-from trimtab.context.extract.parts import Part, one_line, parts
+from trimtab.context.extract.names import mentions
+from trimtab.context.extract.parts import Opened, Part, one_line
 from trimtab.context.texts import EXTRACT, LEFT_OUT
 
 
-def render(messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt]) -> str:
-    """The extract: its first line says what it is, the others hold the excerpts. "" when there are none."""
-    opened: dict[int, list[Part]] = {}
-
-    def part(index: int, number: int) -> Part | None:
-        if index not in opened:
-            opened[index] = parts(messages[index])
-        return opened[index][number] if number < len(opened[index]) else None
-
+def render(opened: Opened, excerpts: Sequence[Excerpt], summary: str = "") -> str:
+    """The extract: its first line says what it is, the others hold the excerpts. "" when there are none. An excerpt of
+    which the `summary` holds every name is left out."""
     lines = [EXTRACT]
-    for (index, number), found in groupby(excerpts, key=lambda e: (e.index, e.part)):
+    for (index, number), found in groupby(excerpts, key=_place):
         of = list(found)
-        source = part(index, number)
-        if source is not None:
-            call = part(*of[0].call) if of[0].call else None
-            kept = LEFT_OUT.join([one_line(source.text[e.start : e.stop]) for e in of])
-            lines.append(f"{_source(source, call)} {kept}")
+        source = opened.part(index, number)
+        texts = [] if source is None else [source.text[e.start : e.stop] for e in of]
+        kept = [one_line(text) for text in texts if not (summary and _is_named(text, summary))]
+        if source is not None and kept:
+            call = opened.part(*of[0].call) if of[0].call else None
+            lines.append(f"{_source(source, call)} {LEFT_OUT.join(kept)}")
     return "\n".join(lines) if len(lines) > 1 else ""
+
+
+_place = attrgetter("index", "part")
+
+
+def _is_named(text: str, summary: str) -> bool:
+    """True when a text has names and the summary has all of them."""
+    names = [text[start:stop] for start, stop in mentions(text)]
+    return bool(names) and all(name in summary for name in names)
 
 
 def _source(part: Part, call: Part | None) -> str:

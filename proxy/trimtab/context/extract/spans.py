@@ -5,7 +5,7 @@ A name alone means little to a model. With the words around it it can be told wh
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect
 
 SIDE = 24
 """Characters of text around a name, on each side."""
@@ -28,22 +28,21 @@ def around(text: str, start: int, stop: int, side: int = SIDE) -> Span:
     return first, last
 
 
-def added(spans: list[Span], span: Span) -> list[Span]:
-    """The spans with one more, those that touch or nearly touch made one; in order, as the given ones are."""
-    wide = [*spans]
-    insort(wide, span)
-    merged = [wide[0]]
-    for first, last in wide[1:]:
-        if first <= merged[-1][1] + _GLUE:
-            merged[-1] = merged[-1][0], max(merged[-1][1], last)
-        else:
-            merged.append((first, last))
-    return merged
-
-
-def length(spans: list[Span]) -> int:
-    """Characters of all spans."""
-    return sum([last - first for first, last in spans])
+def add(spans: list[Span], span: Span) -> int:
+    """Add a span to spans in order; those that touch or nearly touch it become one with it. The characters added."""
+    first, last = span
+    start = stop = bisect(spans, span)
+    before = 0
+    while start and first <= spans[start - 1][1] + _GLUE:
+        start -= 1
+        first, last = spans[start][0], max(last, spans[start][1])
+        before += spans[start][1] - spans[start][0]
+    while stop < len(spans) and spans[stop][0] <= last + _GLUE:
+        last = max(last, spans[stop][1])
+        before += spans[stop][1] - spans[stop][0]
+        stop += 1
+    spans[start:stop] = [(first, last)]
+    return last - first - before
 
 
 def covers(spans: list[Span], start: int, stop: int) -> bool:

@@ -4,16 +4,12 @@ target. The newest results stay whole, and so does what the model has not seen y
 
 from __future__ import annotations
 
-from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.plan.state import State
-from trimtab.context.texts import CLEARED_TO_EXTRACT, PLACEHOLDER
 
 # To clear a result must free at least this many tokens: a prefix break for less costs more than it saves.
 _LEAST_FREED = 32
 # An extract of a cleared result takes at most this part of its tokens; a shorter one tells nothing (tokens).
 _RESULT_PART = 4
-# Tokens by which the placeholder above an extract is longer than the other, with the line feed and for rounding.
-_LONGER_PLACEHOLDER = max(0, text_tokens(CLEARED_TO_EXTRACT) - text_tokens(PLACEHOLDER)) + 3
 _LEAST_EXTRACT = 12
 
 
@@ -40,22 +36,13 @@ def clear(state: State) -> None:
 
 
 def _clear(state: State, i: int) -> None:
-    """Clear one result; a short extract of it stays where that is set and the result is large enough. The walk counts
-    an extract at the most it may take, so it need not be made for a result that is removed later."""
+    """Clear one result; a short extract of it stays where that is set and the result is large enough."""
     view = state.structure.views[i]
     amount = min(state.policy.shaping.result_extract, view.text_tokens // _RESULT_PART)
-    tokens = view.cleared_tokens + _LONGER_PLACEHOLDER + amount
-    if amount < _LEAST_EXTRACT or tokens >= state.sent[i]:
+    tokens = view.cleared_tokens if amount < _LEAST_EXTRACT else state.measure(i, "cleared", amount)
+    if tokens >= state.sent[i]:
         amount, tokens = 0, view.cleared_tokens
-    state.edit(i, "cleared", tokens, "old tool result", amount)
-
-
-def measure_cleared(state: State) -> None:
-    """Measure what the results that stay cleared really take, at the end of the walk."""
-    for i in state.remaining():
-        edit = state.edits.get(i)
-        if edit is not None and edit.stage == "cleared" and edit.amount:
-            state.remeasure(i, state.measure(i, "cleared", edit.amount))
+    state.edit(i, "cleared", tokens, "old tool result", amount if amount >= _LEAST_EXTRACT else 0)
 
 
 def _first_protected(state: State) -> int:

@@ -18,8 +18,10 @@ def drop(state: State) -> None:
 
 
 def drop_all_but_question(state: State) -> None:
-    """The last resort before a refusal: everything but system messages, the current question and a prefill goes. A
-    task that is pinned goes last, and at the very end the note or the summary too."""
+    """The last resort before a refusal: the extract goes, then everything but system messages, the current question
+    and a prefill. A task that is pinned goes last, and at the very end the note or the summary too."""
+    if state.over:
+        state.close_extract()
     if not state.over:
         return
     unit_of = state.structure.unit_of
@@ -31,8 +33,6 @@ def drop_all_but_question(state: State) -> None:
         _drop_before(state, state.units_walked, unremovable)
     if state.over:
         drop_kept_answers(state)
-    if state.over:
-        state.close_extract()
     if state.over:
         state.close_gap()
 

@@ -17,17 +17,15 @@ from trimtab.context.plan.state import State
 from trimtab.context.read.structure import Structure
 
 
-def fill_gap(state: State) -> Gap | None:
-    """The gap with its extract, of which the state then knows the true size."""
+def fill_gap(state: State) -> tuple[Gap | None, int]:
+    """The gap with its extract, and the tokens that the extract takes less than the replay counted."""
     found, most = gap(state), state.compaction.extract_tokens
     if found is None or not most:
-        return found
-    state.close_extract()
+        return found, 0
     if not found.note:
-        return found
+        return found, most
     excerpts, tokens = choose(_read(state), *_then(state), most, state.memo)
-    state.reserve_extract(tokens)
-    return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=excerpts)
+    return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=excerpts), most - tokens
 
 
 def _then(state: State) -> tuple[list[int], list[int]]:

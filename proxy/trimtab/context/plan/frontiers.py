@@ -44,7 +44,7 @@ class Compaction(msgspec.Struct):
     gap_tokens: int = 0  # of the note or summary
     extract_tokens: int = 0  # the most the extract may take, counted as its size until it is chosen
     moved_at: int = 0  # messages walked when the frontier moved last: the extract knows nothing later
-    cleared_then: int = 0  # `clearing.considered` at that time
+    gap_changed: bool = False  # another text stands in the gap since this boundary
 
 
 class Answers(msgspec.Struct):

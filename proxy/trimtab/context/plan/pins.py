@@ -57,5 +57,6 @@ def set_target(state: State) -> None:
     if state.removed_tokens >= NOTE_TOKENS:
         state.open_gap(NOTE_TOKENS)
     stays = sum(state.unit_size(u) for u in pinned_units(state)) + state.fixed
-    state.room = max(0, state.budget - stays)
-    state.target = min(state.budget, stays + int(state.room * state.policy.shaping.target))
+    room = max(0, state.budget - stays)
+    state.most_extract = state.extract_share_of(room)
+    state.target = min(state.budget, stays + int(room * state.policy.shaping.target))

@@ -12,7 +12,7 @@ import msgspec
 
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Breakdown, Plan
-from trimtab.context.plan.clear import clear, measure_cleared
+from trimtab.context.plan.clear import clear
 from trimtab.context.plan.drop import drop, drop_all_but_question
 from trimtab.context.plan.extracting import fill_gap
 from trimtab.context.plan.json_word import JSON_WORD_TOKENS, loses_json_word
@@ -60,15 +60,14 @@ def plan(
     state = _replay(conversation, terms, memo, replays)
     if json_word := policy.needs_json_word and loses_json_word(state):
         state.size += JSON_WORD_TOKENS
-    counted = state.size
-    measure_cleared(state)
-    in_gap = fill_gap(state)
+    in_gap, spare = fill_gap(state)
+    sent = state.size - spare
     made = Plan(
         original=original,
-        sent=state.size,
+        sent=sent,
         budget=budget,
-        fits=state.size <= budget,
-        spare=counted - state.size,
+        fits=sent <= budget,
+        spare=spare,
         edits=tuple([state.edits[i] for i in sorted(state.edits)]),
         gap=in_gap,
         summary=tuple(state.compaction.segments[: state.compaction.covered]),

@@ -30,8 +30,9 @@ from trimtab.context.texts import NOTE, SUMMARY_READ
 # The extract takes at most this part of the tokens removed, and a shorter one is not worth its first line.
 _EXTRACT_PART = 2
 _LEAST_EXTRACT = 96
+_BESIDE_SUMMARY = 0.15  # of its share
 # In a large window a share would be more than is worth reading (tokens; docs/policy.md).
-_MOST_EXTRACT = 6_000
+_MOST_EXTRACT = 8_000
 
 _MOST_REMINDERS = 8  # system messages in a row
 
@@ -51,7 +52,8 @@ class State:
     ) -> None:
         """`fixed`: tokens of what the model reads beside the messages, such as tools."""
         self.structure, self.policy, self.memo, self.format = structure, policy, memo, format
-        self.budget = self.target = self.room = budget  # `room`: what is above that which must stay
+        self.budget = self.target = budget
+        self.most_extract = self.extract_share_of(budget)  # tokens that the extract may take at this boundary
         self.most_messages = min(self.message_limits, default=len(structure.views))
         self.clearing = Clearing(min(budget, policy.trigger_tokens or budget))
         self.compaction = Compaction(structure.first_unit)
@@ -61,7 +63,7 @@ class State:
         self.sent = [view.tokens for view in structure.views]  # by message: its size as it would be sent
         self.edits: dict[int, Edit] = {}  # by message
         self.prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
-        self.first_change: int | None = None  # the first message changed at this boundary
+        self._first_edit: int | None = None  # the first message edited at this boundary
         self.unbound: dict[int, None] = {}  # messages whose thinking is taken out, in order
         self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
         self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
@@ -113,7 +115,7 @@ class State:
 
     def advance(self, end: int) -> None:
         """Take in the messages up to `end`."""
-        self.prefix_break = self.first_change = None
+        self.prefix_break, self._first_edit, self.compaction.gap_changed = None, None, False
         views = self.structure.views
         for i in range(self.end, end):
             self.end = i + 1
@@ -233,13 +235,8 @@ class State:
         self.sent[i] = tokens
         self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
         self.prefix_break = self.prefix_break or stage
-        self._changed(i)
-
-    def remeasure(self, i: int, tokens: int) -> None:
-        """Count the edit on message i at its true size."""
-        self.size += tokens - self.sent[i]
-        self.sent[i] = tokens
-        self.edits[i] = msgspec.structs.replace(self.edits[i], tokens_after=tokens)
+        if self._first_edit is None or i < self._first_edit:
+            self._first_edit = i
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
         """Remove a unit, and with it the late results of its calls."""
@@ -265,13 +262,17 @@ class State:
         """The frontier has moved: the extract is of all messages removed so far, and may take its share of the
         room, but not more than a part of what they took. It changes at no other time, which keeps the prefix."""
         compaction = self.compaction
-        compaction.moved_at, compaction.cleared_then = self.end, self.clearing.considered
-        share = int(self.room * self.policy.shaping.extract_share)
-        most = min(share, _MOST_EXTRACT, self.removed_tokens // _EXTRACT_PART)
-        if most >= max(_LEAST_EXTRACT, compaction.extract_tokens):
+        compaction.moved_at = self.end
+        most = min(self.most_extract, self.removed_tokens // _EXTRACT_PART)
+        if most >= _LEAST_EXTRACT and most > compaction.extract_tokens:
             self.reserve_extract(most)
-        if compaction.extract_tokens:
-            self.gap_changed()
+        compaction.gap_changed = compaction.gap_changed or compaction.extract_tokens > 0
+
+    def extract_share_of(self, room: int) -> int:
+        """Tokens: the most that the extract may take of so much room; little of it beside a summary, which holds
+        the rest."""
+        share = self.policy.shaping.extract_share * (_BESIDE_SUMMARY if self.policy.compaction else 1)
+        return min(int(max(0, room) * share), _MOST_EXTRACT)
 
     def reserve_extract(self, tokens: int) -> None:
         """Count the extract at that many tokens."""
@@ -287,10 +288,13 @@ class State:
 
     def gap_changed(self) -> None:
         """Note that another text stands in the gap."""
-        self._changed(self.structure.task[-1] + 1 if self.task else 0)
+        self.compaction.gap_changed = True
 
-    def _changed(self, i: int) -> None:
-        self.first_change = i if self.first_change is None else min(i, self.first_change)
+    @property
+    def first_change(self) -> int | None:
+        """The first message that is another one since this boundary, the one in the gap included; None without any."""
+        gap = (self.structure.task[-1] + 1 if self.task else 0) if self.compaction.gap_changed else None
+        return min((i for i in (self._first_edit, gap) if i is not None), default=None)
 
     def unbind(self) -> None:
         """Take the thinking out of every message from the first change on, for good. What comes after this boundary is
@@ -310,7 +314,8 @@ class State:
         self.close_extract()
 
     def close_extract(self) -> None:
-        """Give up the extract."""
+        """Give up the extract; at this boundary it does not come back."""
+        self.most_extract = 0
         self.reserve_extract(0)
 
     def measure(self, i: int, stage: Stage, amount: int) -> int:
