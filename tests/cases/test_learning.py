@@ -13,7 +13,7 @@ from tests.cases.trial import tried, window
 from tests.support.chat import COMPLETION, post, token_counts
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
-from tests.support.scripted import Received, Script, ScriptedUpstream, json_reply, sse_reply
+from tests.support.scripted import Pause, Received, Script, ScriptedUpstream, json_reply, sse_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -111,6 +111,9 @@ async def test_a_stream_of_nothing_leads_to_one_smaller_try() -> None:
     )
     assert (trial.answer.status, len(trial.asked)) == (200, 2)
     assert word in trial.answer.body
+    late = sse_reply(Pause(1.0), role, end)  # as after a long prompt
+    trial = await tried(asked, late, sse_reply(role, word, end), toml=window(14_000))
+    assert (trial.answer.status, len(trial.asked)) == (200, 2)
     named = end.replace(b'"length"', b'"model_context_window_exceeded"')
     again = await tried(asked, sse_reply(role, named), toml=window(14_000) + NO_EXTRACT)
     assert (again.error["code"], len(again.asked)) == ("context_length_exceeded", 2)

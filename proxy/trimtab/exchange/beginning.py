@@ -23,6 +23,7 @@ from trimtab.wire.media import are_comments, begins_like_json
 STREAM_LIMIT = 1 << 30  # decoded bytes of a stream that are looked at,
 STREAM_RATIO = 200  # and how many times its encoded bytes: real streams compress 10 to 100 times, bombs 1,000 times
 HEAD_WAIT_S = 0.5  # seconds that the head of a stream waits for its first event: an error comes at once
+_FULL_WAIT_S = 2.0  # the same for a prompt that may fill its window, of which an overflow may follow
 _LIMIT = 1 << 20  # bytes of it that are read
 _MAY_FILL = 0.5  # share of the window: of a smaller prompt an empty answer is not an overflow, whatever the estimate
 _EMPTY_WAIT_S = 0.05  # seconds that the first event of a stream, without output, is held back for the second
@@ -48,8 +49,9 @@ class Beginning:
         """Read up to the first event that says something, or until nothing is worth waiting for. Raises what
         `Answer.read` raises."""
         began = asyncio.get_running_loop().time()
+        wait_s = _FULL_WAIT_S if self._sent is not None and _may_fill(self._sent) else HEAD_WAIT_S
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(HEAD_WAIT_S, self._patience_s or HEAD_WAIT_S)) as waiting:
+            async with asyncio.timeout(min(wait_s, self._patience_s or wait_s)) as waiting:
                 while await self._read_on():
                     if self._patience_s:
                         waiting.reschedule(began + self._patience_s)
@@ -98,7 +100,7 @@ class Beginning:
 async def empty(answer: Answer, size: int, sent: Sent) -> Overflow | None:
     """The overflow that a stream amounts to which ends right after its first `size` bytes, without any output. Only a
     prompt that may fill its window is waited for, and only for as long as nobody feels."""
-    if sent.input_tokens < sent.window * _MAY_FILL or not sent.window:
+    if not _may_fill(sent):
         return None
     with suppress(TimeoutError):
         async with asyncio.timeout(_EMPTY_WAIT_S):
@@ -110,6 +112,11 @@ async def empty(answer: Answer, size: int, sent: Sent) -> Overflow | None:
                     return overflow
                 size = len(raw) + 1
     return None
+
+
+def _may_fill(sent: Sent) -> bool:
+    """True for a prompt that takes a good part of a window that is known."""
+    return 0 < sent.window * _MAY_FILL <= sent.input_tokens
 
 
 def unpacking(encoding: str) -> Decoder | None:
