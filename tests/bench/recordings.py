@@ -33,7 +33,7 @@ from tests.bench.policy import CORPUS, PrefixCache, count, load, rendered, reque
 from tests.dialects.turns import Bindings
 from tests.dialects.turns import complaints as turn_complaints
 from tests.support.back_to_chat import chat_of
-from tests.support.converted import as_messages, as_responses, turns, without_system
+from tests.support.converted import as_messages, as_responses, without_system
 from tests.support.pairs import broken_pairs
 from tests.support.served import serving
 from trimtab.context.read.views import view
@@ -191,23 +191,26 @@ class Score:
 
 
 class Thoughts:
-    """The thinking of one recording, in the Messages API: what each was made after, and whether that is before it."""
+    """The thinking of one recording, in the Messages API: what each was made after, and whether that is before it. What
+    was made before the first step of the replay is taken to be valid in that step, as the proxy would have sent it."""
 
     def __init__(self, messages: list[Message]) -> None:
-        self._messages, self._bindings, self._made = messages, Bindings(), 0
+        self._messages, self._bindings, self._made = messages, Bindings(), set[str]()
 
     def broken(self, length: int, sent: list[Message]) -> int:
         """How many are not valid where they stand in what was sent at one step; the next is made after that."""
-        for i in range(self._made, length):
-            if self._messages[i]["role"] == "assistant":
-                self._make(i, [*turns(without_system(self._messages[:i]), thinks=True)])
-        found = len(self._bindings.broken(sent))
-        self._make(length, sent)
-        self._made = length + 1
-        return found
+        is_first = not self._made
+        for at, message in enumerate(sent):
+            for block in message["content"]:
+                if block["type"] == "thinking" and block["signature"] not in self._made:
+                    self._make(int(block["signature"].removeprefix("sig_")), sent[:at] if is_first else [])
+        found = self._bindings.broken(sent)
+        self._make(len(without_system(self._messages[:length])), sent)
+        return len(found)
 
-    def _make(self, i: int, after: list[Message]) -> None:
-        self._bindings.make(len(without_system(self._messages[:i])), after)
+    def _make(self, n: int, after: list[Message]) -> None:
+        self._bindings.make(n, after)
+        self._made.add(f"sig_{n}")
 
 
 class Replay:

@@ -88,6 +88,12 @@ def test_the_factor_begun_with_is_kept_while_the_counts_bear_it(count: Count | N
     assert factor_of(LastCount(count), 1.3) == pytest.approx(factor)
 
 
+def test_where_thinking_is_bound_room_is_wasted_rather_than_what_was_sent_changed() -> None:
+    wasted, refused = Count(0.80, factor=1.05), Count(1.20, factor=1.05)
+    assert factor_of(LastCount(wasted), 1.3, binds_thinking=True) == 1.05
+    assert factor_of(LastCount(refused), 1.3, binds_thinking=True) == pytest.approx(GRID**8)
+
+
 def test_a_new_factor_is_never_below_what_was_counted() -> None:
     for ratio in (0.5, 0.9, 1.0, 1.01, 1.3, 2.0):
         factor = factor_of(LastCount(Count(ratio, tokens=1)), 1.0)

@@ -84,12 +84,14 @@ def near(history: History, factor: float, usable: int) -> bool:
     return history.tokens * factor > usable * _NEAR and len(history.views) <= _MOST_MESSAGES
 
 
-def factor_of(last: LastCount, model_factor: float) -> float:
-    """The factor to plan a conversation with: the one it is being shaped with, else its own, else the model's."""
+def factor_of(last: LastCount, model_factor: float, *, binds_thinking: bool = False) -> float:
+    """The factor to plan a conversation with: the one it is being shaped with, else its own, else the model's. Where
+    the model binds its thinking to what was sent before it, one that leaves room unused is kept too."""
     count = last.count
     if count is None:
         return model_factor
-    if count.factor is not None and _LOW <= count.ratio / count.factor <= _HIGH:
+    low = 0.0 if binds_thinking else _LOW
+    if count.factor is not None and low <= count.ratio / count.factor <= _HIGH:
         return count.factor
     steps = math.ceil(math.log(count.ratio * _MARGIN) / math.log(GRID))
     return float(GRID**steps)

@@ -213,12 +213,12 @@ class Decider:
         request, name, policy = reading.request, upstream.name, chosen.policy
         factor = self.limits.factor(name, request.model, caller)
         history = self._readers[dialect.name].history(reading)
+        if binds_thinking(request.model) or (name, request.model) in self._binds_thinking:
+            policy = msgspec.structs.replace(policy, binds_thinking=True)
         last = NO_COUNT
         if near(history, factor, limit.context_size // 2):
             last = self._counts.find(name, request.model, history)
-            factor = factor_of(last, factor)
-        if binds_thinking(request.model) or (name, request.model) in self._binds_thinking:
-            policy = msgspec.structs.replace(policy, binds_thinking=True)
+            factor = factor_of(last, factor, binds_thinking=policy.binds_thinking)
         if request.wants_json:
             policy = msgspec.structs.replace(policy, needs_json_word=True)
         cap = chosen.budget
