@@ -146,7 +146,3 @@ def test_the_size_is_always_the_sum_of_what_is_sent(raws: list[bytes]) -> None:
             for i in range(len(raws))
             if not state.gone[i] and state.structure.views[i].role not in ("system", "developer")
         ]
-
-
-def test_the_state_has_no_more_attributes_than_are_kept_in_the_fast_form() -> None:
-    assert len(vars(walked([system(), user(), *tool_loop(1)], LARGE))) <= 29

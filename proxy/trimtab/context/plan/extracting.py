@@ -13,6 +13,7 @@ from trimtab.context.apply.format import AsChat
 from trimtab.context.edits import Gap
 from trimtab.context.extract.choose import choose
 from trimtab.context.plan.alternation import gap
+from trimtab.context.plan.frontiers import Chosen
 from trimtab.context.plan.state import State
 from trimtab.context.read.structure import Structure
 
@@ -24,8 +25,12 @@ def fill_gap(state: State) -> tuple[Gap | None, int]:
         return found, 0
     if not found.note:
         return found, most
-    excerpts, tokens = choose(_read(state), *_then(state), most, state.memo)
-    return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=excerpts), most - tokens
+    chosen, moved_at = state.compaction.chosen, state.compaction.moved_at
+    if chosen is None or (chosen.moved_at, chosen.most) != (moved_at, most):
+        chosen = Chosen(moved_at, most, *choose(_read(state), *_then(state), most, state.memo))
+        state.compaction.chosen = chosen
+    tokens = chosen.tokens
+    return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=chosen.excerpts), most - tokens
 
 
 def _then(state: State) -> tuple[list[int], list[int]]:

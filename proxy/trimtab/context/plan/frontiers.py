@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trimtab.context.edits import Segment
+from trimtab.context.edits import Excerpt, Segment
 
 
 class Clearing(msgspec.Struct):
@@ -29,6 +29,15 @@ class Clearing(msgspec.Struct):
         return min(self.answered, len(self.results) - 1) if self.newest_protected else len(self.results)
 
 
+class Chosen(msgspec.Struct, frozen=True):
+    """The extract of what had been removed when `moved_at` messages were walked, of at most `most` tokens."""
+
+    moved_at: int
+    most: int
+    excerpts: tuple[Excerpt, ...]
+    tokens: int
+
+
 class Compaction(msgspec.Struct):
     """The frontier of compaction: units before it have been removed, but for `held_question` and those in
     `kept_pins`, `kept_reminders` and `kept_answers`."""
@@ -45,6 +54,7 @@ class Compaction(msgspec.Struct):
     extract_tokens: int = 0  # the most the extract may take, counted as its size until it is chosen
     moved_at: int = 0  # messages walked when the frontier moved last: the extract knows nothing later
     gap_changed: bool = False  # another text stands in the gap since this boundary
+    chosen: Chosen | None = None  # the extract as it was chosen last, and for what
 
 
 class Answers(msgspec.Struct):

@@ -58,9 +58,11 @@ def plan(
     room = budget - JSON_WORD_TOKENS if policy.needs_json_word else budget
     terms = Terms(policy, max(1, room), conversation.extras + added, format)
     state = _replay(conversation, terms, memo, replays)
+    edits, (in_gap, spare) = state.ordered_edits, fill_gap(state)
+    if replays is not None:
+        replays.keep(state, terms)
     if json_word := policy.needs_json_word and loses_json_word(state):
         state.size += JSON_WORD_TOKENS
-    in_gap, spare = fill_gap(state)
     sent = state.size - spare
     made = Plan(
         original=original,
@@ -68,7 +70,7 @@ def plan(
         budget=budget,
         fits=sent <= budget,
         spare=spare,
-        edits=tuple([state.edits[i] for i in sorted(state.edits)]),
+        edits=edits,
         gap=in_gap,
         summary=tuple(state.compaction.segments[: state.compaction.covered]),
         breakdown=_breakdown(state, terms.fixed, conversation.extras),
@@ -118,8 +120,6 @@ def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | 
                     stage(state)
         if policy.binds_thinking and state.first_change is not None:
             state.unbind()
-    if replays is not None:
-        replays.keep(state, terms)
     return state
 
 

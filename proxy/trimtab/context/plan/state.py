@@ -43,9 +43,40 @@ ANSWER_TOKENS = text_tokens(SUMMARY_READ) + MESSAGE_OVERHEAD  # see `Gap.answere
 class State:
     """What would have been sent, up to the boundary at which the walk stands. It lives for one replay. Messages and
     units are named by their index; sizes are estimated tokens.
-
-    It has at most 29 attributes: beyond that CPython 3.11 keeps them in a slower form, and planning takes 8 % longer.
     """
+
+    __slots__ = (
+        "_first_edit",
+        "_ordered",
+        "_remaining",
+        "_task",
+        "answers",
+        "budget",
+        "clearing",
+        "client_pins",
+        "compaction",
+        "edits",
+        "end",
+        "fixed",
+        "format",
+        "gone",
+        "memo",
+        "message_count",
+        "most_extract",
+        "most_messages",
+        "oversized",
+        "policy",
+        "prefix_break",
+        "reminders",
+        "removed_tokens",
+        "run",
+        "sent",
+        "size",
+        "structure",
+        "target",
+        "unbound",
+        "users",
+    )
 
     def __init__(
         self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo, format: Format = CHAT
@@ -62,6 +93,7 @@ class State:
         self.fixed = fixed  # grows by each system message walked
         self.sent = [view.tokens for view in structure.views]  # by message: its size as it would be sent
         self.edits: dict[int, Edit] = {}  # by message
+        self._ordered: tuple[Edit, ...] | None = ()  # the same in the order of messages; None: to be made
         self.prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
         self._first_edit: int | None = None  # the first message edited at this boundary
         self.unbound: dict[int, None] = {}  # messages whose thinking is taken out, in order
@@ -233,10 +265,18 @@ class State:
         """Put one edit on message i; a later edit takes the place of an earlier one."""
         self.size += tokens - self.sent[i]
         self.sent[i] = tokens
+        self._ordered = None
         self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
         self.prefix_break = self.prefix_break or stage
         if self._first_edit is None or i < self._first_edit:
             self._first_edit = i
+
+    @property
+    def ordered_edits(self) -> tuple[Edit, ...]:
+        """The edits in the order of their messages; made anew only where one has changed."""
+        if self._ordered is None:
+            self._ordered = tuple([self.edits[i] for i in sorted(self.edits)])
+        return self._ordered
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
         """Remove a unit, and with it the late results of its calls."""
