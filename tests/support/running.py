@@ -53,10 +53,10 @@ def settings(upstream: str, toml: str = "") -> Settings:
 
 
 @contextlib.asynccontextmanager
-async def running(upstream: str | Settings, toml: str = "", **parts: Any) -> AsyncIterator[Running]:
-    """Start a proxy in front of `upstream` (a base URL, or whole settings)."""
+async def running(upstream: str | Settings, toml: str = "", at: int = 0, **parts: Any) -> AsyncIterator[Running]:
+    """Start a proxy in front of `upstream` (a base URL, or whole settings), at a port or at any free one."""
     made = upstream if isinstance(upstream, Settings) else settings(upstream, toml)
-    port = closed_port()
+    port = at or closed_port()
     log = StringIO()
     held = Parts(made, log=log, **parts)
     server = Server(

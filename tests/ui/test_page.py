@@ -404,3 +404,22 @@ async def test_the_demos_run_appears_while_it_goes_on() -> None:
     finally:
         demo.terminate()
         await demo.communicate()
+
+
+async def test_another_process_at_the_same_address_is_followed_from_its_first_exchange() -> None:
+    async with ScriptedUpstream(counting) as upstream, browsing("") as seen:
+        async with running(upstream.base_url, WINDOW) as first:
+            seen.origin = first.url
+            page = await seen.open("now", "#state.live")
+            for n in (1, 2, 3):
+                await post(first.url, {"model": "first", "messages": chat(n)})
+            await page.wait_for_selector("table.requests tbody tr:nth-child(3)")
+            first.parts.load.leaving = True
+            await page.wait_for_selector("#state.lost")
+        port = int(first.url.rpartition(":")[2])
+        async with running(upstream.base_url, WINDOW, at=port) as second:
+            await post(second.url, {"model": "second", "messages": chat(1)})
+            await page.wait_for_selector("table.requests tbody tr:has-text('second')")
+            await page.wait_for_selector("#state.live")
+            assert await page.locator("table.requests tbody tr").count() == 1
+            second.parts.load.leaving = True  # the stream of events ends, as when a server is asked to stop

@@ -100,6 +100,24 @@ async def test_a_reader_is_woken_by_an_exchange() -> None:
         assert await asyncio.gather(*readers) == [[1, 2, 3], [1, 2, 3]]
 
 
+async def test_a_reader_whose_number_another_process_gave_waits_for_the_next_exchange() -> None:
+    kept, seen = ring(), []
+    add(kept)
+
+    async def follow() -> None:
+        async for found in kept.follow(10**20, 30.0):
+            seen.extend(each.number for each in found)
+            if seen:
+                break
+
+    reader = asyncio.create_task(follow())
+    async with asyncio.timeout(5):
+        await asyncio.sleep(0.01)
+        add(kept)
+        await reader
+    assert seen == [2]
+
+
 async def test_a_reader_gets_an_empty_list_when_nothing_comes() -> None:
     async for found in ring().follow(0, 0.01):
         assert found == []

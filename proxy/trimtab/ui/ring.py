@@ -152,13 +152,15 @@ class Ring:
             return
 
     async def follow(self, number: int, seconds: float) -> AsyncIterator[list[Kept]]:
-        """The exchanges after `number` as they come; an empty list after that many seconds without any."""
+        """The exchanges after `number` as they come; an empty list after that many seconds without any. A number that
+        another process gave, and this one has not reached, counts as the newest."""
+        number = min(number, self.newest)
         while True:
             found = self.after(number)
             if found:
                 number = found[-1].number
             yield found
-            if self.newest == number:
+            if self.newest <= number:
                 await self.wait(seconds)
 
 

@@ -52,11 +52,14 @@ export function follow(seen, connected) {
   (async () => {
     for (let pause = 500; !stop.signal.aborted; pause = Math.min(pause * 2, 8000)) {
       try {
+        if (after && (await get(`/exchanges?after=${after}`, stop.signal)).newest < after) {
+          after = 0; // another process answers than before: its numbers begin again
+          seen([], true);
+        }
         const answer = await call(`/events?after=${after}`, { signal: stop.signal });
         connected(true);
         pause = 500;
         for await (const exchange of exchanges(answer.body)) {
-          if (exchange.number > after + 1 && after === 0) seen([], true);
           after = exchange.number;
           seen([exchange], false);
         }
@@ -66,19 +69,9 @@ export function follow(seen, connected) {
       }
       connected(false);
       await wait(pause);
-      after = (await restarted(after)) ? 0 : after;
     }
   })();
   return () => stop.abort();
-}
-
-/** True when another process answers than before: its numbers begin again. */
-async function restarted(after) {
-  try {
-    return (await get(`/exchanges?after=${after}`)).newest < after;
-  } catch {
-    return false;
-  }
 }
 
 async function* exchanges(body) {

@@ -32,7 +32,11 @@ function show() {
 }
 
 function seen(found, fresh) {
-  if (fresh) exchanges.length = 0;
+  if (fresh) {
+    exchanges.length = 0;
+    waiting = [];
+    show();
+  }
   waiting.push(...found);
   timer ||= setTimeout(() => {
     timer = 0;

@@ -76,7 +76,6 @@ export function now(main, { exchanges }) {
     if (!frame.isConnected) fill(list, frame);
     // Rows that are there stay where they are, so that a link in one of them keeps the focus.
     const last = Number(body.firstElementChild?.dataset.number ?? 0);
-    if (exchanges.at(-1).number < last) fill(body); // another process answers than before
     body.prepend(
       ...exchanges
         .slice(-ROWS)
