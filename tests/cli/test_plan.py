@@ -167,3 +167,16 @@ async def test_json_is_exactly_what_the_server_answers() -> None:
         config = str(served.folder / "trimtab.toml")
         assert answers == [planned("-", "--config", config, stdin=body) for body in bodies]
     assert all(answer["edits"] for answer in answers)
+
+
+def test_the_body_that_would_be_sent() -> None:
+    printed = run("plan", "-", "--body", *OPTIONS, stdin=FORMS["a request"])
+    assert printed.exit_code == 0
+    body = json.loads(printed.output)
+    assert body["model"] == "gpt-4o"
+    assert body["messages"][:2] == BODY["messages"][:2]
+    assert body["messages"][-1] == BODY["messages"][-1]
+    assert len(printed.output) < len(FORMS["a request"])
+    assert run("plan", "-", "--body", stdin=b'{"model": "gpt-4o",  "messages": []}').output == (
+        '{"model": "gpt-4o",  "messages": []}'
+    )

@@ -38,6 +38,7 @@ _GZIP = b"\x1f\x8b"
 @click.option("--profile", default="", help="A profile, as in the header x-trimtab-profile.")
 @click.option("--rows", type=click.IntRange(min=4), default=30, show_default=True, help="The most rows to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/context/plan.")
+@click.option("--body", "as_body", is_flag=True, help="Print the body that would be sent, byte for byte.")
 @config_options
 def plan(  # noqa: PLR0913  the options of a command
     file: str,
@@ -47,6 +48,7 @@ def plan(  # noqa: PLR0913  the options of a command
     profile: str,
     rows: int,
     as_json: bool,
+    as_body: bool,
     config: str | None,
     upstream: str | None,
 ) -> None:
@@ -62,6 +64,7 @@ def plan(  # noqa: PLR0913  the options of a command
       cat request.json | trimtab plan - --model gpt-4o --json | jq .tokens
 
     Sizes are estimates, in tokens. With --json, `fits` says whether the conversation fits, and `edits` what is removed.
+    With --body, a note stands where a summary would be asked for.
     """
     import msgspec
 
@@ -73,12 +76,26 @@ def plan(  # noqa: PLR0913  the options of a command
     dialect = recognized(text)
     request = read_request(text, dialect, model=model, max_tokens=max_tokens)
     shaping = decide_offline(request, settings, profile, context_size, dialect)
+    if as_body:
+        click.echo(_body(shaping, settings), nl=False)
+        return
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(explain(shaping, cached=False)), indent=2))
         return
     from trimtab.cli.plan_picture import show
 
     show(shaping, rows)
+
+
+def _body(shaping: Shaping, settings: Settings) -> bytes:
+    """The body that would be sent, without a summary: no model is called."""
+    from trimtab.exchange.outgoing import outgoing
+    from trimtab.upstream.families import summary_role
+    from trimtab.upstream.routing import route
+
+    model, upstreams = shaping.request.model, settings.upstreams
+    role = summary_role(route(model or None, upstreams), model) if upstreams else "system"
+    return outgoing(shaping, None, role, include_usage=False)
 
 
 def unzipped(data: bytes) -> bytes:
