@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from trimtab.telemetry.metrics import MAX_NAMES, OTHER, Labels, Metrics
+from trimtab.telemetry.labels import MAX_NAMES, OTHER, Labels
+from trimtab.telemetry.metrics import Metrics
 from trimtab.telemetry.record import CallEnd, Exchange, Outcome, Timing, Tokens, UpstreamCall, Usage
 
 from .exchanges import PASSED, REFUSED, RUN, SHAPED

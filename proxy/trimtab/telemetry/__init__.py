@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector, exposition
 
 from trimtab.telemetry import log
 from trimtab.telemetry.catalogue import Metric
+from trimtab.telemetry.labels import Labels
 from trimtab.telemetry.log import Ended, ExchangeLog
-from trimtab.telemetry.metrics import Labels, Metrics
+from trimtab.telemetry.metrics import Metrics
 from trimtab.telemetry.record import (
     CallEnd,
     Compaction,

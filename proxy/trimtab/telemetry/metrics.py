@@ -2,22 +2,18 @@
 
 This runs for every request, so the series are made once and found in dictionaries. What does not belong to one
 exchange (Redis, calibration, summaries made in the background, requests in flight) has a method of its own.
-
-A label value is a time series for ever, and clients may type any model name. So only names that were admitted
-(configured, listed by an upstream, or accepted by one) become label values, up to a fixed number; all others count as
-`other`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from trimtab.telemetry import catalogue as names
 from trimtab.telemetry.catalogue import Metric
+from trimtab.telemetry.labels import OTHER, Labels
 from trimtab.telemetry.record import (
     GENERATING,
     PARTS,
@@ -32,10 +28,6 @@ from trimtab.telemetry.record import (
 )
 from trimtab.telemetry.savings import Ledger, gross_usd, run_usd
 
-OTHER = "other"
-MAX_NAMES = 64  # about 150 series a model, most of them buckets: a scrape stays under 10,000 series
-
-_LONGEST_NAME = 128  # characters
 # Outcomes in which the upstream accepted the model's name, so it is a real one.
 _SERVED = frozenset(("passed", "shaped", "observed", "bypassed"))
 _ERRORS = frozenset(("upstream_rejected", "upstream_error", "overloaded", "abandoned", "failed"))
@@ -43,27 +35,6 @@ _ERRORS = frozenset(("upstream_rejected", "upstream_error", "overloaded", "aband
 _OWN_CODES = {401: "401", 403: "403", 429: "429"}
 _CODES = ("2xx", "3xx", "4xx", *_OWN_CODES.values(), "5xx", "none", "cancelled", "broken_off")
 _TOKEN_KINDS = ("original", "sent", *STAGES, "compaction_in", "compaction_out")
-
-
-class Labels:
-    """The model names that may be label values."""
-
-    def __init__(self, names: Iterable[str] = (), *, most: int = MAX_NAMES) -> None:
-        self._names: set[str] = set()
-        self._most = most
-        for name in names:
-            self.admit(name)
-
-    def admit(self, name: str) -> None:
-        """Let `name` be a label value from now on, if there is room and it is short and printable."""
-        if name in self._names or len(self._names) >= self._most:
-            return
-        if 0 < len(name) <= _LONGEST_NAME and name.isprintable():
-            self._names.add(name)
-
-    def label(self, name: str) -> str:
-        """`name` if it was admitted, else `other`."""
-        return name if name in self._names else OTHER
 
 
 class Series(dict[tuple[str, ...], Any]):

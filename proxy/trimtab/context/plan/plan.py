@@ -105,7 +105,8 @@ def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | 
     raws, views, policy = conversation.raws, conversation.views, terms.policy
     known = replays.take(views, terms) if replays is not None else None
     if known is not None:
-        state = known.resumed(raws, views)
+        state = known
+        state.extend(structure(raws, views, known.structure))
     else:
         state = State(structure(raws, views), terms.fixed, policy, terms.budget, memo, terms.format)
     always = policy.shaping.truncate == "always"
@@ -119,8 +120,19 @@ def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | 
                 if state.needs_shaping:
                     stage(state)
         if policy.binds_thinking and state.first_change is not None:
-            state.unbind()
+            _unbind(state)
     return state
+
+
+def _unbind(state: State) -> None:
+    """Take the thinking out of every message from the first change on, for good. What comes after this boundary is
+    made after what is sent now, and stays valid as long as nothing before it changes again."""
+    for i in range(state.first_change or 0, state.end):
+        bound = state.structure.views[i].bound_tokens
+        if bound and i not in state.unbound and not state.gone[i]:
+            state.unbound[i] = None
+            state.sent[i] -= bound
+            state.size -= bound
 
 
 def _announcement_index(views: Sequence[View], policy: Policy, extras: int) -> int | None:

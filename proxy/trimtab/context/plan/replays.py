@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, TypeVar
 
+import msgspec
 from cachetools import LRUCache
 
 from trimtab.context.apply.format import Format
+from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
 from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy
 from trimtab.context.read.structure import is_boundary
@@ -72,11 +75,27 @@ class Replays:
         views = state.structure.views
         if len(views) < self._least or state.structure.prefill:
             return
-        kept = _Kept(terms, state.copy())
+        kept = _Kept(terms, _apart(state))
+        kept.state.structure = msgspec.structs.replace(state.structure, raws=())  # no text is kept
         key = (views[-1].digest, len(views), terms.budget, terms.fixed)
         with self._lock:
             if len(kept) <= self._kept.maxsize:
                 self._kept[key] = kept
+
+
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+
+def _apart(part: Part) -> Part:
+    """A copy of a state, or of a part of it, that changes apart from the original."""
+    other = copy(part)
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
+        if isinstance(value, list | dict | bytearray):
+            setattr(other, name, value.copy())
+        elif isinstance(value, Clearing | Compaction | Answers):
+            setattr(other, name, _apart(value))
+    return other
 
 
 def _ends(views: Sequence[View]) -> Iterator[int]:

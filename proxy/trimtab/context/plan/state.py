@@ -11,11 +11,7 @@ cleared; `compaction`, how far the history has been compacted. The rest is what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-
 import msgspec
-from msgspec import Raw
 
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Edit, Stage
@@ -23,9 +19,9 @@ from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
 from trimtab.context.policy import Policy
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.structure import SYSTEM_ROLES, Structure, answers_before, structure
+from trimtab.context.read.structure import SYSTEM_ROLES, Structure, answers_before
 from trimtab.context.read.views import View
-from trimtab.context.texts import NOTE, SUMMARY_READ
+from trimtab.context.texts import NOTE
 
 # The extract takes at most this part of the tokens removed, and a shorter one is not worth its first line.
 _EXTRACT_PART = 2
@@ -37,117 +33,69 @@ _MOST_EXTRACT = 8_000
 _MOST_REMINDERS = 8  # system messages in a row
 
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
-ANSWER_TOKENS = text_tokens(SUMMARY_READ) + MESSAGE_OVERHEAD  # see `Gap.answered`
 
 
-class State:
+class State(msgspec.Struct, eq=False):
     """What would have been sent, up to the boundary at which the walk stands. It lives for one replay. Messages and
-    units are named by their index; sizes are estimated tokens.
-    """
+    units are named by their index; sizes are estimated tokens."""
 
-    __slots__ = (
-        "_first_edit",
-        "_ordered",
-        "_remaining",
-        "_task",
-        "answers",
-        "budget",
-        "clearing",
-        "client_pins",
-        "compaction",
-        "edits",
-        "end",
-        "fixed",
-        "format",
-        "gone",
-        "memo",
-        "message_count",
-        "most_extract",
-        "most_messages",
-        "oversized",
-        "policy",
-        "prefix_break",
-        "reminders",
-        "removed_tokens",
-        "run",
-        "sent",
-        "size",
-        "structure",
-        "target",
-        "unbound",
-        "users",
-    )
+    structure: Structure
+    fixed: int  # of what stays beside the messages, such as tools; grows by each system message walked
+    policy: Policy
+    budget: int
+    memo: Memo
+    format: Format = CHAT
+    target: int = 0
+    most_extract: int = 0  # that the extract may take at this boundary
+    most_messages: int = 0
+    clearing: Clearing = msgspec.field(default_factory=lambda: Clearing(0))
+    compaction: Compaction = msgspec.field(default_factory=lambda: Compaction(0))
+    # What would be sent.
+    size: int = 0
+    sent: list[int] = []  # by message: its size as it would be sent
+    edits: dict[int, Edit] = {}  # by message
+    ordered: tuple[Edit, ...] | None = ()  # the same in the order of messages; None: see `ordered_edits`
+    prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
+    first_edit: int | None = None  # the first message edited at this boundary
+    unbound: dict[int, None] = {}  # messages whose thinking is taken out, in order
+    gone: bytearray = bytearray()  # by message: 1 when it has been removed
+    message_count: int = 0  # messages sent from the frontier of compaction on, system messages apart
+    removed_tokens: int = 0  # of all removed messages, before any edit
+    answers: Answers = msgspec.field(default_factory=Answers)
+    # What has been walked.
+    end: int = 0  # messages walked: the boundary at which the walk stands
+    users: list[int] = []  # user messages
+    run: list[int] = []  # the newest question, and user messages injected while its tools ran
+    reminders: list[int] = []  # the newest system message within the conversation, and those right before it
+    client_pins: list[int] = []  # units the client pinned
+    oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
+    left: list[int] = []  # see `remaining`
+    of_task: list[int] = []  # see `task`
 
-    def __init__(
-        self, structure: Structure, fixed: int, policy: Policy, budget: int, memo: Memo, format: Format = CHAT
-    ) -> None:
-        """`fixed`: tokens of what the model reads beside the messages, such as tools."""
-        self.structure, self.policy, self.memo, self.format = structure, policy, memo, format
-        self.budget = self.target = budget
-        self.most_extract = self.extract_share_of(budget)  # tokens that the extract may take at this boundary
-        self.most_messages = min(self.message_limits, default=len(structure.views))
+    def __post_init__(self) -> None:
+        """The state before the first message."""
+        structure, policy, budget = self.structure, self.policy, self.budget
+        self.size, self.target, self.most_extract = self.fixed, budget, self.extract_share_of(budget)
         self.clearing = Clearing(min(budget, policy.trigger_tokens or budget))
         self.compaction = Compaction(structure.first_unit)
-        # What would be sent.
-        self.size = fixed
-        self.fixed = fixed  # grows by each system message walked
-        self.sent = [view.tokens for view in structure.views]  # by message: its size as it would be sent
-        self.edits: dict[int, Edit] = {}  # by message
-        self._ordered: tuple[Edit, ...] | None = ()  # the same in the order of messages; None: to be made
-        self.prefix_break: Stage | None = None  # the first stage that changed a message at this boundary
-        self._first_edit: int | None = None  # the first message edited at this boundary
-        self.unbound: dict[int, None] = {}  # messages whose thinking is taken out, in order
-        self.gone = bytearray(len(structure.views))  # by message: 1 when it has been removed
-        self.message_count = 0  # messages sent from the frontier of compaction on, system messages apart
-        self.removed_tokens = 0  # of all removed messages, before any edit
-        self.answers = _answers(structure) if policy.strict_roles else Answers()
-        # What has been walked.
-        self.end = 0  # messages walked: the boundary at which the walk stands
-        self.users: list[int] = []  # user messages
-        self.run: list[int] = []  # the newest question, and user messages injected while its tools ran
-        self.reminders: list[int] = []  # the newest system message within the conversation, and those right before it
-        self.client_pins: list[int] = []  # units the client pinned
-        self.oversized: list[int] = []  # messages over `max_message_chars`, not truncated yet
-        self._remaining: list[int] = []
-        self._task: list[int] = []
+        self.extend(structure)
 
-    def copy(self) -> State:
-        """A state that changes apart from this one, to go on from later (see `resumed`): it names no text."""
-        other = copy(self)
-        other.structure = msgspec.structs.replace(self.structure, raws=())
-        clearing, compaction, answers = self.clearing, self.compaction, self.answers
-        other.clearing = msgspec.structs.replace(clearing, results=[*clearing.results])
-        other.compaction = msgspec.structs.replace(
-            compaction,
-            kept_pins={**compaction.kept_pins},
-            kept_reminders={**compaction.kept_reminders},
-            kept_answers={**compaction.kept_answers},
-            segments=[*compaction.segments],
-        )
-        other.answers = msgspec.structs.replace(answers, skipped={**answers.skipped})
-        other.sent, other.edits, other.unbound = [*self.sent], {**self.edits}, {**self.unbound}
-        other.gone = self.gone[:]
-        other.users, other.run, other.reminders = [*self.users], [*self.run], [*self.reminders]
-        other.client_pins, other.oversized = [*self.client_pins], [*self.oversized]
-        other._remaining, other._task = [*self._remaining], [*self._task]
-        return other
-
-    def resumed(self, raws: Sequence[bytes | Raw], views: Sequence[View]) -> State:
-        """This state, which is at a boundary of a longer history, made ready to walk the rest of it."""
-        known = len(self.sent)
-        self.structure = structure(raws, views, self.structure)
+    def extend(self, structure: Structure) -> None:
+        """Make ready to walk a history, of which the messages walked are the first."""
+        known, views = len(self.sent), structure.views
+        self.structure = structure
         self.most_messages = min(self.message_limits, default=len(views))
-        self.sent += [view.tokens for view in views[known:]]
+        self.sent += [view.tokens for view in (views[known:] if known else views)]
         self.gone += bytes(len(views) - known)
         if self.policy.strict_roles:
-            self.answers = msgspec.structs.replace(_answers(self.structure), skipped=self.answers.skipped)
-        return self
+            before = answers_before(structure.units, views)
+            self.answers = Answers(before, {answer: user for user, answer in before.items()}, self.answers.skipped)
 
     # -- walking -------------------------------------------------------------------------------------------------
 
     def advance(self, end: int) -> None:
         """Take in the messages up to `end`."""
-        self.prefix_break, self._first_edit, self.compaction.gap_changed = None, None, False
+        self.prefix_break, self.first_edit, self.compaction.gap_changed = None, None, False
         views = self.structure.views
         for i in range(self.end, end):
             self.end = i + 1
@@ -159,7 +107,7 @@ class State:
             self._take_system(i, view)
         else:
             self.message_count += 1
-            self._remaining.append(i)
+            self.left.append(i)
         caller = self.structure.caller_of[i]
         if self.gone[caller]:
             return self.remove(i, self.edits[caller].stage, "its tool call was removed")
@@ -190,7 +138,7 @@ class State:
         before = views[at] if at >= 0 else None
         injected = before is not None and (before.is_result or before.role == "user")
         if len(self.users) < len(self.structure.task):
-            self._task.append(i)
+            self.of_task.append(i)
         if not injected:
             self.run = []
         self.run.append(i)
@@ -204,8 +152,8 @@ class State:
     @property
     def task(self) -> list[int]:
         """Messages of the task, as far as walked, that have not been removed. Linear in their number."""
-        self._task = [i for i in self._task if not self.gone[i]]
-        return self._task
+        self.of_task = [i for i in self.of_task if not self.gone[i]]
+        return self.of_task
 
     @property
     def over(self) -> bool:
@@ -229,8 +177,8 @@ class State:
 
     def remaining(self) -> list[int]:
         """Messages walked and not removed, system messages apart. Linear in the number of those that remain."""
-        self._remaining = [i for i in self._remaining if not self.gone[i]]
-        return self._remaining
+        self.left = [i for i in self.left if not self.gone[i]]
+        return self.left
 
     # -- sizes -----------------------------------------------------------------------------------------------------
 
@@ -239,12 +187,6 @@ class State:
         """The most messages that are sent, by each setting that bounds them."""
         limits = (self.policy.shaping.max_messages, self.policy.shaping.summarize_after_messages)
         return [n for n in limits if n is not None]
-
-    @property
-    def summary_cost(self) -> int:
-        """Tokens that a summary in the gap may take, with the answer it may need."""
-        answer = ANSWER_TOKENS if self.policy.strict_roles else 0
-        return max(self.policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS) + answer
 
     def unit_size(self, u: int) -> int:
         """Tokens of a unit as it would be sent, as far as it has been walked."""
@@ -265,18 +207,18 @@ class State:
         """Put one edit on message i; a later edit takes the place of an earlier one."""
         self.size += tokens - self.sent[i]
         self.sent[i] = tokens
-        self._ordered = None
+        self.ordered = None
         self.edits[i] = Edit(stage, i, self.structure.views[i].tokens, tokens, reason, amount)
         self.prefix_break = self.prefix_break or stage
-        if self._first_edit is None or i < self._first_edit:
-            self._first_edit = i
+        if self.first_edit is None or i < self.first_edit:
+            self.first_edit = i
 
     @property
     def ordered_edits(self) -> tuple[Edit, ...]:
         """The edits in the order of their messages; made anew only where one has changed."""
-        if self._ordered is None:
-            self._ordered = tuple([self.edits[i] for i in sorted(self.edits)])
-        return self._ordered
+        if self.ordered is None:
+            self.ordered = tuple([self.edits[i] for i in sorted(self.edits)])
+        return self.ordered
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
         """Remove a unit, and with it the late results of its calls."""
@@ -334,17 +276,7 @@ class State:
     def first_change(self) -> int | None:
         """The first message that is another one since this boundary, the one in the gap included; None without any."""
         gap = (self.structure.task[-1] + 1 if self.task else 0) if self.compaction.gap_changed else None
-        return min((i for i in (self._first_edit, gap) if i is not None), default=None)
-
-    def unbind(self) -> None:
-        """Take the thinking out of every message from the first change on, for good. What comes after this boundary is
-        made after what is sent now, and stays valid as long as nothing before it changes again."""
-        for i in range(self.first_change or 0, self.end):
-            bound = self.structure.views[i].bound_tokens
-            if bound and i not in self.unbound and not self.gone[i]:
-                self.unbound[i] = None
-                self.sent[i] -= bound
-                self.size -= bound
+        return min((i for i in (self.first_edit, gap) if i is not None), default=None)
 
     def close_gap(self) -> None:
         """Give up the note or the summary, and the extract."""
@@ -366,8 +298,3 @@ class State:
             tokens = self.memo.view(self.format.rewrite(self.structure.raws[i], stage, amount)).tokens
             self.memo.put(key, tokens)
         return tokens - self.structure.views[i].bound_tokens if i in self.unbound else tokens
-
-
-def _answers(structure: Structure) -> Answers:
-    before = answers_before(structure.units, structure.views)
-    return Answers(before, {answer: user for user, answer in before.items()})

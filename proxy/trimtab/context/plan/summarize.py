@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 
 from trimtab.context.edits import Segment
+from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.plan.alternation import is_answer_to_keep
 from trimtab.context.plan.frontier import advance, drop_unpinned, first_recent, goal_of, is_removable, release_question
 from trimtab.context.plan.pins import pinned_units
-from trimtab.context.plan.state import State
+from trimtab.context.plan.state import NOTE_TOKENS, State
+from trimtab.context.texts import SUMMARY_READ
+
+_ANSWER_TOKENS = text_tokens(SUMMARY_READ) + MESSAGE_OVERHEAD  # see `Gap.answered`
 
 
 def summarize(state: State) -> None:
@@ -52,7 +56,7 @@ def compact(state: State) -> bool:
     if not state.policy.compaction or goal.reached(state):
         return True
     pins, limit, settled = pinned_units(state), first_recent(state), compaction.passed
-    cost, stride = state.summary_cost, _stride(state)
+    cost, stride = _cost(state), _stride(state)
     freed, to_take = compaction.gap_tokens, stride + (0 if compaction.covered else cost) if state.over else 0
     drop_unpinned(state, pins, goal)
     while state.over or to_take > 0 or state.message_count > goal.messages:
@@ -71,6 +75,12 @@ def compact(state: State) -> bool:
             to_take += stride
     compaction.passed = settled
     return not state.over and to_take <= 0 and state.message_count <= goal.messages
+
+
+def _cost(state: State) -> int:
+    """Tokens that a summary in the gap may take, with the answer it may need."""
+    answer = _ANSWER_TOKENS if state.policy.strict_roles else 0
+    return max(state.policy.summary_tokens + MESSAGE_OVERHEAD, NOTE_TOKENS) + answer
 
 
 def _pass(state: State, segment: Segment, pins: set[int], cost: int) -> None:
