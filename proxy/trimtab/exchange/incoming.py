@@ -66,6 +66,8 @@ class Bounds(msgspec.Struct, frozen=True):
                 "max_messages in [server].",
                 param="messages",
             )
+        if len(request.source) <= self.max_values:
+            return
         messages = request.messages
         fresh = messages.fresh if isinstance(messages, Messages | Parts) else messages
         if any([len(raw) > self.max_values and has_more_values(bytes(raw), self.max_values) for raw in fresh]) or any(

@@ -33,17 +33,21 @@ def outgoing(shaping: Shaping, summary: str | None, role: str, *, include_usage:
     if is_ours(request.context_management):
         changes["context_management"] = None
     if not changes and not plan.rewrites:
-        return without_marks(request, dialect)
+        return without_marks(request, dialect, plan.unpin)
     messages: list[bytes | Raw] | None = None
     if plan.changes:
         messages = apply(request.messages, plan, summary, role, dialect.format)
     return dialect.render(request, messages, changes)
 
 
-def without_marks(request: Request, dialect: Dialect) -> bytes:
+def without_marks(request: Request, dialect: Dialect, known: Sequence[int] | None = None) -> bytes:
     """The body of a request that is sent as it came: the bytes received, without the field `pinned` of its messages,
-    which is for this proxy and would be refused by others."""
-    marked = _unmarked(request.body, request.messages, dialect)
+    which is for this proxy and would be refused by others. `known`: the messages that have it; None: it is looked
+    for."""
+    if known is None:
+        marked = _unmarked(request.body, request.messages, dialect)
+    else:
+        marked = {i: dialect.format.unpin(request.messages[i]) for i in known}
     if not marked:
         return request.body
     if (body := _spliced(request.source, request.messages, marked)) is not None:

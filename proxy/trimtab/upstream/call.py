@@ -25,7 +25,8 @@ _RETRIED_STATUS = frozenset({502, 503, 504})
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # POSTs that compute an answer and leave nothing behind; an upload or a batch sent twice would exist twice.
 _COMPUTING_PATHS = ("/chat/completions", "/completions", "/embeddings", "/moderations", "/rerank")
-_PIECE = 256 << 10  # bytes of a body that are written at once
+_WHOLE = 8 << 20  # bytes of a body that is written at once: a few milliseconds of the event loop, half of the work
+_PIECE = 1 << 20  # bytes of a larger one that are written at once
 _MAX_RETRY_AFTER_S = 1.0  # seconds: an upstream whose retry-after asks for a longer wait is not retried here
 
 # Seconds between tries: .1 to .2, then .2 to .3, and so on up to .4. With the default of two retries at most half a
@@ -69,7 +70,7 @@ class Call:
     @property
     def data(self) -> bytes | Upload | Pieces | None:
         """The body as it is written."""
-        if isinstance(self.body, bytes) and len(self.body) > _PIECE:
+        if isinstance(self.body, bytes) and len(self.body) > _WHOLE:
             return Pieces(self.body)
         return self.body or None
 

@@ -86,6 +86,8 @@ def _end_of_slice(body: bytes, end: int) -> int:
 
 def holds(body: bytes, word: bytes, start: int = 0) -> bool:
     """True when `word` occurs in a body from byte `start` on. Lets other threads run in between."""
+    if len(body) - start <= SEARCHED:
+        return body.find(word, start) >= 0
     reach = SEARCHED + len(word) - 1
     return any(body.find(word, at, at + reach) >= 0 for at in range(start, len(body), SEARCHED))
 
