@@ -23,7 +23,7 @@ from trimtab.context.policy import Policy
 from trimtab.context.read.structure import is_boundary
 from trimtab.context.read.views import View
 
-_MOST_MESSAGES = 20_000  # of all conversations that are kept: some 200 bytes each, beside their views
+_MOST_MESSAGES = 60_000  # of all conversations that are kept: some 200 bytes each, beside their views
 _LEAST_MESSAGES = 32  # of one: a shorter one is replayed in less time than it takes to copy its state
 _NEWEST = 256  # messages that may have come since the replay that is kept: a step may run many tools at once
 _BOUNDARIES = 8  # among them that are looked at

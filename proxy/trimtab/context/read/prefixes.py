@@ -21,7 +21,7 @@ from trimtab.wire.messages import Cuts, Messages, Spans, added
 BLOCK = 32 << 10
 """Bytes between two digests of a body."""
 
-_MOST = 20_000  # messages and prefixes in each generation
+_MOST = 50_000  # messages and prefixes in each generation
 
 
 class Prefix(msgspec.Struct, frozen=True):
