@@ -39,6 +39,29 @@ async def test_the_page_is_served_with_headers_that_allow_nothing_from_elsewhere
             assert (again[0], again[2]) == (304, b"")
 
 
+async def test_no_answer_of_the_api_is_stored_also_no_error() -> None:
+    digest = hashlib.sha256(b"secret").hexdigest()
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, f'[ui]\nkeys = ["{digest}"]\n') as proxy:
+        key = {"authorization": "Bearer secret"}
+        proxy.parts.load.leaving = True  # the stream of events ends
+        answers = {
+            200: await ask(proxy.url, "/status", **key),
+            "events": await ask(proxy.url, "/events", **key),
+            401: await ask(proxy.url, "/status"),
+            403: await ask(proxy.url, "/status", sec_fetch_site="cross-site", **key),
+            404: await ask(proxy.url, "/exchanges/7", **key),
+            "no such path": await ask(proxy.url, "/nowhere", **key),
+            400: await ask(proxy.url, "/exchanges?after=x", **key),
+            "no plan": await ask(proxy.url, "/plan", b"{", **key),
+            405: await ask(proxy.url, "/status", {}, **key),
+        }
+    for status, answer in answers.items():
+        assert answer.status == status or isinstance(status, str), (status, answer.body)
+        assert answer.headers.getall("cache-control") == ["no-store"], status
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'"), status
+        assert (answer.headers["x-content-type-options"], answer.headers["x-frame-options"]) == ("nosniff", "DENY")
+
+
 async def test_the_whole_page_is_under_200_kb() -> None:
     assert sum(map(len, page_files().values())) < 200_000
 

@@ -30,7 +30,7 @@ from trimtab.server.conversations import conversation_routes, serves
 from trimtab.server.cors import Cors
 from trimtab.server.front import Front
 from trimtab.server.parts import Parts
-from trimtab.server.ui import create_ui
+from trimtab.server.ui import create_ui, guarded
 from trimtab.wire import problem
 
 _MB = 1 << 20
@@ -54,11 +54,12 @@ def create_app(parts: Parts) -> ASGIApp:
         await (front if api else pages)(scope, receive, send)
 
     shared: ASGIApp = Cors(app, origins) if origins else app  # type: ignore[assignment]
+    private = guarded(pages)
 
     async def apart(scope: Any, receive: Any, send: Any) -> None:
         # What operators see is for its own page: origins that may call the API may not read it.
         own = scope["type"] == "http" and scope["path"].startswith("/ui")
-        await (pages if own else shared)(scope, receive, send)
+        await (private if own else shared)(scope, receive, send)
 
     return apart
 

@@ -1,8 +1,8 @@
 """The pages under `/ui` and the API under them, as litestar handlers over running parts.
 
 The page's own files hold no data and are open. Everything under `/ui/api` asks `PageAccess` first. No answer is
-stored, nothing is fetched from elsewhere, no script runs that is not a file of ours, and no page of another site may
-show ours in a frame.
+stored, also none that is an error; nothing is fetched from elsewhere, no script runs that is not a file of ours, and no
+page of another site may show ours in a frame.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
 from litestar.params import FromPath, Parameter
 from litestar.response import Stream
+from litestar.types import ASGIApp
 
 from trimtab.errors import NotKept
 from trimtab.exchange.offload import LIGHT_NEW, beside, planned_beside
@@ -52,7 +53,8 @@ _MB = 1 << 20
 _LOOK_S = 1.0  # seconds after which an open stream looks whether the server stops
 _BEAT_S = 15  # looks without an exchange after which a comment shows that the stream lives
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
-_HEADERS = {
+_ON_EVERY_ANSWER = {
+    "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'",
@@ -62,7 +64,6 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_NOT_STORED = {**_HEADERS, "cache-control": "no-store"}
 _EVENTS = ResponseSpec(ShownExchange, generate_examples=False, media_type=EVENT_STREAM)
 AnyRequest = Request[Any, Any, Any]
 Refusals = Mapping[int, ResponseSpec]
@@ -85,6 +86,23 @@ class _AskedBody(Operation):
         self.request_body = RequestBody({"application/json": OpenAPIMediaType(schema)}, required=True)
 
 
+def guarded(pages: ASGIApp) -> ASGIApp:
+    """`pages` with our headers on every answer that lacks them: those of a handler, a refusal, an unknown path."""
+    ours = [(name.encode(), value.encode()) for name, value in _ON_EVERY_ANSWER.items()]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                given = {bytes(name).lower() for name, _ in message["headers"]}
+                missing = [pair for pair in ours if pair[0] not in given]
+                message = {**message, "headers": [*message["headers"], *missing]}
+            await send(message)
+
+        await pages(scope, receive, send_with_headers)
+
+    return app
+
+
 def create_ui(parts: Parts, ring: Ring, refused: ResponseSpec) -> list[Router]:
     """The page's files, and the API it reads. `refused` describes its errors in the OpenAPI document."""
     access = PageAccess(parts.settings.ui.keys)
@@ -102,7 +120,6 @@ def create_ui(parts: Parts, ring: Ring, refused: ResponseSpec) -> list[Router]:
             *_plans(parts, ring, {**refusals, 404: refused, 413: refused}),
         ],
         guards=[guard],
-        response_headers=_NOT_STORED,
         tags=["ui"],
     )
     return [Router("/ui", route_handlers=[_file(name, data) for name, data in page_files().items()]), api]
@@ -112,7 +129,7 @@ def _file(name: str, data: bytes) -> Any:
     """One file of the page. Browsers keep it, and ask each time whether it is still the same."""
     tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
     kind = f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8"
-    headers = {**_HEADERS, "cache-control": "no-cache", "etag": tag, "content-type": kind}
+    headers = {"cache-control": "no-cache", "etag": tag, "content-type": kind}
     paths = ["/", f"/{name}"] if name == "index.html" else [f"/{name}"]
 
     @get(paths, include_in_schema=False, sync_to_thread=False, media_type=kind)
@@ -140,7 +157,7 @@ def _exchanges(parts: Parts, ring: Ring, refusals: Refusals) -> list[Any]:
     async def events(after: After = 0) -> Stream:
         """Exchanges as they end, as server-sent events; the data of an event is one exchange. The first events are
         those that are kept."""
-        return Stream(_stream(parts, ring, after), media_type=EVENT_STREAM, headers=_NOT_STORED)
+        return Stream(_stream(parts, ring, after), media_type=EVENT_STREAM)
 
     return [exchanges, exchange, events]
 
