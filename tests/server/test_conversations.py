@@ -21,7 +21,7 @@ OURS = [
     ("GET", "/v1/responses/resp_1/input_items", True),
     ("POST", "/v1/responses", False),
     ("GET", "/v1/responses", False),
-    ("POST", "/v1/responses/resp_1/cancel", False),
+    ("POST", "/v1/responses/resp_1/cancel", True),
     ("POST", "/v1/responses/compact", False),
     ("GET", "/v1/conversationsx", False),
 ]

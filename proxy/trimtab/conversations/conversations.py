@@ -12,6 +12,7 @@ from secrets import token_hex
 
 from trimtab.conversations import chat, responses
 from trimtab.conversations.archive import Archive
+from trimtab.conversations.elsewhere import Elsewhere, held_by
 from trimtab.conversations.entries import DialectName, Header, Held
 from trimtab.conversations.histories import Histories, History, size_of
 from trimtab.conversations.settings import ConversationsSettings
@@ -41,15 +42,18 @@ class Conversations:
         """The tenant that is recognized by this identity."""
         return self._keyring.tenant(identity)
 
-    async def response(self, request: responses.Asked, identity: bytes, *, reads: bool = False) -> Turn:
-        """The turn of a Responses request. `reads`: nothing is to be stored. Raises NotStored, Conflict,
-        InvalidRequest, and StoreUnavailable where it names a history."""
+    async def response(self, request: responses.Asked, identity: bytes, *, reads: bool = False) -> Turn | Elsewhere:
+        """The turn of a Responses request; one that continues what an upstream holds belongs there. `reads`: nothing is
+        to be stored. Raises NotStored, Conflict, InvalidRequest, and StoreUnavailable where it names a history."""
         tenant, writes = self.tenant(identity), request.stores and not reads
         whole = responses.resolved(request, await self._referred(tenant, responses.references(request)))
         if request.conversation:
             turn = await self._turn(tenant, request.conversation, "responses", writes=writes)
         elif request.previous:
-            turn = await self._after_response(tenant, request.previous)
+            found = await self._after_response(tenant, request.previous)
+            if isinstance(found, Elsewhere):
+                return found
+            turn = found
         else:
             turn = Turn(self.histories, tenant, self._new(new_chain(), "responses"), 0)
         turn.writes, turn.relied_on = writes, request.relies
@@ -61,6 +65,16 @@ class Conversations:
 
         turn.prepare = prepare
         return turn
+
+    def elsewhere(self, identity: bytes) -> Elsewhere:
+        """A response that its upstream will hold."""
+        return Elsewhere(self.histories, self.tenant(identity))
+
+    async def place(self, response_id: str, identity: bytes) -> str | None:
+        """Where the tenant's response is: "" here, or the name of the upstream that holds it; None where that is not
+        known. Raises StoreUnavailable."""
+        record = (await self.histories.find(self.tenant(identity), [response_id])).get(response_id)
+        return None if record is None else held_by(record) or ""
 
     async def chat(self, request: chat.Asked, identity: bytes, name: str, *, reads: bool = False) -> Turn:
         """The turn of a chat completion in the conversation `name` ("new" or nothing: one that is made). `reads`:
@@ -111,8 +125,10 @@ class Conversations:
                 found |= {item.id: item.raw for item in history.turn(record.version) if item.id in ids}
         return found
 
-    async def _after_response(self, tenant: Tenant, previous: str) -> Turn:
+    async def _after_response(self, tenant: Tenant, previous: str) -> Turn | Elsewhere:
         record = (await self.histories.find(tenant, [previous])).get(previous)
+        if record is not None and held_by(record) is not None:
+            return Elsewhere(self.histories, tenant)
         history = await self.histories.load(tenant, record.name) if record and record.response else None
         if record is None or history is None or history.version < record.version:
             error = NotStored(

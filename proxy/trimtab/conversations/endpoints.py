@@ -51,6 +51,11 @@ class Endpoints:
             await self._histories.replace(self._tenant, history, record.version - 1, Entry())
         return {"id": name, "object": "response", "deleted": True}
 
+    async def cancel_response(self, name: str) -> Object:
+        """`POST /v1/responses/{id}/cancel`: what is stored here has ended. Raises InvalidRequest."""
+        await self._response(name)
+        raise InvalidRequest("Cannot cancel a synchronous response: only one that was asked for with background: true.")
+
     async def input_items(self, name: str, page: Page) -> Object:
         """`GET /v1/responses/{id}/input_items`: everything that the model got."""
         record, history = await self._response(name)

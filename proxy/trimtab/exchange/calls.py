@@ -20,7 +20,7 @@ from trimtab.limits.discovery import Fetch
 from trimtab.overflow.sent import Sent
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.client import Client
-from trimtab.upstream.headers import to_upstream
+from trimtab.upstream.headers import has_credential, to_upstream
 from trimtab.upstream.own_calls import OwnCalls, Reply
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
@@ -119,6 +119,10 @@ class Calls:
             return origin(self.route(model).base_url) == origin(self.route(other).base_url)
         except UnknownModel:
             return False
+
+    def tells_apart(self, upstream: UpstreamSettings) -> bool:
+        """Whether an upstream recognizes each client by the client's own credential."""
+        return self._keep_credentials and not has_credential(upstream)
 
     def fetching(self, credential: bytes, carried: Carried = NOTHING_CARRIED) -> Fetch:
         """What discovery asks an upstream with: in the name of the client whose request made it necessary, and with

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trimtab.conversations.elsewhere import Elsewhere
+from trimtab.conversations.turns import Turn
 from trimtab.exchange.begun import not_the_stream, waiting
 from trimtab.exchange.decide import Shaping, untouched
 from trimtab.exchange.incoming import Body, Downstream, Incoming
@@ -98,9 +100,9 @@ class ChatExchange:
         """Send the request as it came: nothing of it is shaped."""
         self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
-        turn = self._planning.turn
         adds = report.fields(obeyed=False, explain=self._explain) if report is not None else {}
-        options = RelayOptions(report, adds, keepalive_s=self._calls.keepalive_s, unmanaged=unmanaged, turn=turn)
+        every_s, kept = self._calls.keepalive_s, self._kept()
+        options = RelayOptions(report, adds, keepalive_s=every_s, unmanaged=unmanaged, turn=kept)
         await relay(verdict, self._down, self._notes, options)
 
     async def _forward(self) -> None:
@@ -245,8 +247,15 @@ class ChatExchange:
             include_usage=self._include_usage,
             withhold_overflow=True,
             keepalive_s=self._calls.keepalive_s,
-            turn=turn,
+            turn=self._kept(),
         )
+
+    def _kept(self) -> Turn | Elsewhere | None:
+        """What is to be stored of the answer."""
+        elsewhere = self._planning.elsewhere
+        if elsewhere is not None:
+            elsewhere.upstream = self._upstream.name
+        return self._planning.turn or elsewhere
 
     def _learn(self, relayed: Relayed) -> None:
         """Learn from the usage of an answer, or from its absence where it was due; begin the next summary."""

@@ -21,7 +21,9 @@ from trimtab.errors import (
     Overloaded,
     RejectedLate,
     RequestError,
+    StoreUnavailable,
     TrimtabError,
+    Unauthorized,
     UpgradeRefused,
     UpstreamError,
 )
@@ -32,6 +34,7 @@ from trimtab.exchange.incoming import STOPPING, Body, ClientGone, Downstream, In
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import pass_through
 from trimtab.exchange.planning import Planning, Services
+from trimtab.exchange.stored import held_by
 from trimtab.telemetry import NO_TRACING, Outcome, PathKind
 from trimtab.wire import problem
 
@@ -54,8 +57,9 @@ class Gateway:
         """Let these hold for requests that arrive from now on; those under way keep what they began with."""
         self._services, self._access = services, access
 
-    async def handle(self, incoming: Incoming, body: Body, downstream: Downstream) -> None:
-        """Answer one request. Raises only CancelledError, when the client has gone or the server stops."""
+    async def handle(self, incoming: Incoming, body: Body, downstream: Downstream, holder: str = "") -> None:
+        """Answer one request; what it is about is held by the upstream `holder`, where that is given. Raises only
+        CancelledError, when the client has gone or the server stops."""
         dialect = managed(incoming.method, incoming.endpoint)
         notes = Notes(incoming.request_id, dialect.name if dialect else "passthrough", speaks=spoken(incoming.endpoint))
         notes.keeps_body = self._services.keeper is not None and self._services.keeper.keeps_text
@@ -70,7 +74,7 @@ class Gateway:
             if dialect is not None:
                 await ChatExchange(self._services, incoming, notes).run(body, downstream)
             else:
-                await pass_through(self._services.calls, incoming, body, downstream, notes)
+                await pass_through(self._services.calls, incoming, body, downstream, notes, holder)
         except asyncio.CancelledError as cancelled:
             notes.outcome = "abandoned"
             if STOPPING in cancelled.args:
@@ -90,6 +94,16 @@ class Gateway:
             return await Planning(self._services, incoming, notes).explained(body)
 
         return await self._of_our_own("plan", incoming, planned)
+
+    async def held_by(self, incoming: Incoming) -> str | None:
+        """The upstream that a request for something stored goes to, by name; None where `stored` answers it. Never
+        raises: what is wrong, `stored` finds too."""
+        conversations = self._services.conversations
+        try:
+            self._access.check(incoming)
+            return await held_by(conversations, self._services.calls, incoming) if conversations else None
+        except (Unauthorized, StoreUnavailable):
+            return None
 
     async def stored(self, incoming: Incoming, work: Callable[[Endpoints], Awaitable[T]]) -> T:
         """An endpoint of stored conversations, for the client's tenant. Raises as `plan`."""

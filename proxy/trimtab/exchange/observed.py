@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trimtab.conversations.elsewhere import Elsewhere
 from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.beginning import parts
@@ -28,7 +29,7 @@ class Observed:
     """What one answer has shown so far. `turn`: of a stored conversation, which the answer is a part of; `turn_ends`:
     all that is stored of it has come."""
 
-    def __init__(self, verdict: Verdict, dialect: Dialect, turn: Turn | None = None) -> None:
+    def __init__(self, verdict: Verdict, dialect: Dialect, turn: Turn | Elsewhere | None = None) -> None:
         self._verdict, self._dialect = verdict, dialect
         status = verdict.answer.status
         self.turn, self.turn_ends = turn if status < 400 else None, False

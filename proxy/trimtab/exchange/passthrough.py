@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.dialects.paths import beside_managed
-from trimtab.errors import TrimtabError, UnknownModel
+from trimtab.errors import NotStored, TrimtabError, UnknownModel
 from trimtab.exchange.access import carried, credential
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.incoming import BODILESS, Body, Downstream, Incoming, reply
@@ -36,11 +36,16 @@ _MODELS = "/v1/models"
 _LISTING_S = 5.0  # seconds an upstream has to list its models, where there are several
 _MOST_LISTED = 500_000  # JSON values of a listing that is read
 _LARGEST_READ_AGAIN = 1 << 20  # bytes of a body that is read in other ways where it is not plain JSON
+_NOT_THERE = (404, 405, 501)  # what an upstream answers that has no such response, or holds none at all
+_SHOWN = 80  # characters of an unknown id in an error
 _NOTHING_ADDED = RelayOptions()
 
 
-async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes) -> None:
-    """Pass a request on and relay its answer. Raises UnknownModel, and what reading a body and calling raise."""
+async def pass_through(
+    calls: Calls, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes, holder: str = ""
+) -> None:
+    """Pass a request on and relay its answer; to the upstream `holder` of a response, where that is given. Raises
+    UnknownModel, NotStored where that holder has no such response, and what reading a body and calling raise."""
     notes.outcome = "unmanaged"
     several = len(calls.upstreams) > 1
     if several and incoming.method == "GET" and incoming.path == _MODELS:
@@ -51,9 +56,13 @@ async def pass_through(calls: Calls, incoming: Incoming, body: Body, downstream:
             return
     content, changed = await _content(incoming, body, notes, several=several)
     read = content if isinstance(content, bytes) else b""
-    upstream = upstream_of(calls, incoming, read)
+    held = next((each for each in calls.upstreams if holder and each.name == holder), None)
+    upstream = held or upstream_of(calls, incoming, read)
     notes.upstream = upstream.name
     answer = await calls.send(upstream, incoming, content, notes, body_changed=changed)
+    if holder and answer.status in _NOT_THERE:
+        await answer.aclose()
+        raise NotStored(f"Response with id '{incoming.endpoint.split('/')[3][:_SHOWN]}' not found.")
     await relay(Verdict(answer, encoding=encoding_of(answer)), downstream, notes, _NOTHING_ADDED)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from trimtab.context.read.history import Reading
 from trimtab.conversations.conversations import Conversations
+from trimtab.conversations.elsewhere import Elsewhere
 from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import recognized
@@ -48,13 +49,15 @@ class Services(msgspec.Struct, frozen=True):
 
 class Planning:
     """One request as read and planned. `reading`, `upstream` and `caller` are there once it is decoded, `shaping` once
-    it is decided; `turn` where it is a part of a stored conversation."""
+    it is decided; `turn` where it is a part of a stored conversation, `elsewhere` where it asks for a response that the
+    upstream will hold."""
 
     reading: Reading
     upstream: UpstreamSettings
     caller: Caller
     shaping: Shaping
     turn: Turn | None = None
+    elsewhere: Elsewhere | None = None
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self.dialect = notes.speaks
@@ -68,7 +71,11 @@ class Planning:
         """The request with the stored history that it continues; as it came where there is none. `reads`: nothing is to
         be stored. Raises NotStored, Conflict, StoreUnavailable, BodyTooLarge."""
         with self._notes.waiting():
-            self.turn = await turn_of(self._conversations, self._incoming, self.dialect.name, raw, reads=reads)
+            found = await turn_of(self._conversations, self._incoming, self.dialect.name, raw, reads=reads)
+        if isinstance(found, Elsewhere):
+            self.elsewhere = found
+        else:
+            self.turn = found
         if self.turn is None:
             return raw
         whole = await stateless(self.turn)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from trimtab.conversations.elsewhere import Elsewhere
 from trimtab.conversations.turns import Turn
 from trimtab.errors import Conflict, StoreUnavailable, UpstreamError
 from trimtab.exchange.beginning import unpacking
@@ -45,7 +46,7 @@ class RelayOptions(msgspec.Struct, frozen=True):
     withhold_overflow: bool = False
     keepalive_s: float = 0.0
     unmanaged: str = ""
-    turn: Turn | None = None
+    turn: Turn | Elsewhere | None = None
 
 
 async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options: RelayOptions) -> Relayed:

@@ -5,23 +5,28 @@ Without `[conversations]` there are no turns, and every request is what it was w
 
 from __future__ import annotations
 
+import re
+
 from trimtab.conversations import chat, responses
 from trimtab.conversations.conversations import Conversations
+from trimtab.conversations.elsewhere import Elsewhere, in_background
 from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Name
 from trimtab.exchange.access import tenant
+from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
 from trimtab.exchange.report import CONVERSATION, Part
 
 MODE = b"x-trimtab-conversation-mode"
+_OF_RESPONSE = re.compile(r"/v1/responses/([^/]+)(?:/.*)?")
 _REMOVED = ("dropped", "summarized")
 
 
 async def turn_of(
     conversations: Conversations | None, incoming: Incoming, dialect: Name, body: bytes, *, reads: bool = False
-) -> Turn | None:
+) -> Turn | Elsewhere | None:
     """The turn that a request is; None for one that has nothing to do with a stored conversation. `reads`: nothing is
     to be stored. Raises NotStored, Conflict, InvalidRequest, StoreUnavailable."""
     heavy, reads = len(body) > LIGHT_KNOWN, reads or incoming.header(MODE).strip().lower() == "read"
@@ -29,12 +34,28 @@ async def turn_of(
         return None
     if dialect == "responses":
         response = await planned_beside(heavy, responses.asked, body, conversations.store_by_default)
-        return None if response is None else await conversations.response(response, tenant(incoming), reads=reads)
+        if response is None:
+            return conversations.elsewhere(tenant(incoming)) if in_background(body) else None
+        return await conversations.response(response, tenant(incoming), reads=reads)
     if dialect != "chat" or CONVERSATION not in incoming.fields:
         return None
     request = await planned_beside(heavy, chat.asked, body)
     name = incoming.header(CONVERSATION).strip()
     return None if request is None else await conversations.chat(request, tenant(incoming), name, reads=reads)
+
+
+async def held_by(conversations: Conversations, calls: Calls, incoming: Incoming) -> str | None:
+    """The name of the upstream that holds the response a request is about; None where it is answered here. An id that
+    is not known here is asked for at the first upstream with the client's own key. Where all tenants share a key there
+    it is not: the upstream would show each the responses of all others. Raises StoreUnavailable."""
+    found = _OF_RESPONSE.fullmatch(incoming.endpoint)
+    if found is None:
+        return None
+    place = await conversations.place(found[1], tenant(incoming))
+    first = calls.upstreams[0]
+    if place is None and calls.tells_apart(first):
+        return first.name
+    return place or None
 
 
 async def stateless(turn: Turn) -> bytes:

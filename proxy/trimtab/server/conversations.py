@@ -24,6 +24,7 @@ Work = Callable[[Endpoints, AnyRequest], Awaitable[Object]]
 _CONVERSATIONS: Final = "/v1/conversations"
 _CONVERSATION: Final = _CONVERSATIONS + "/{name:str}"
 _RESPONSE: Final = "/v1/responses/{name:str}"
+_CANCELS = re.compile(r"/v1/responses/[^/]+/cancel")
 _IS_RESPONSE = re.compile(r"/v1/responses/[^/]+(?:/input_items)?")
 
 
@@ -31,6 +32,8 @@ def serves(method: str, endpoint: str) -> bool:
     """True for a request that one of these routes answers."""
     if endpoint == _CONVERSATIONS or endpoint.startswith(f"{_CONVERSATIONS}/"):
         return True
+    if method == "POST":
+        return _CANCELS.fullmatch(endpoint) is not None
     return method in ("GET", "DELETE") and _IS_RESPONSE.fullmatch(endpoint) is not None
 
 
@@ -66,6 +69,7 @@ async def _input_items(of: Endpoints, request: AnyRequest) -> Object:
 _ROUTES: Final[tuple[tuple[HttpMethod, str, str, Work], ...]] = (
     (HttpMethod.GET, _RESPONSE, "A stored response", lambda of, r: of.response(_name(r))),
     (HttpMethod.DELETE, _RESPONSE, "Delete a stored response", lambda of, r: of.delete_response(_name(r))),
+    (HttpMethod.POST, _RESPONSE + "/cancel", "Cancel a response", lambda of, r: of.cancel_response(_name(r))),
     (HttpMethod.GET, _RESPONSE + "/input_items", "What the model got for a stored response", _input_items),
     (HttpMethod.POST, _CONVERSATIONS, "Make a conversation", _create),
     (HttpMethod.GET, _CONVERSATION, "A conversation, without its items", lambda of, r: of.conversation(_name(r))),

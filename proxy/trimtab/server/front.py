@@ -2,7 +2,7 @@
 
 What is held at once is bounded, in requests and in bytes (`load`); beyond the bound the answer is a 503 that says when
 to come again. While an exchange goes on its client is watched (`watch`). An endpoint of our own under `/v1/` is
-admitted and watched like the others, and answered by `ours`.
+admitted and watched like the others, and answered by `ours`, unless what it asks for is held by an upstream.
 """
 
 from __future__ import annotations
@@ -60,11 +60,14 @@ class Front:
         assert exchange is not None
         watch = self._watches.begin(exchange, body, receive)
         try:
-            endpoint, serves = incoming.endpoint, self._serves
-            if endpoint == PLAN or (serves is not None and serves(incoming.method, endpoint)):
+            endpoint, serves, holder = incoming.endpoint, self._serves, None
+            ours = serves is not None and serves(incoming.method, endpoint)
+            if ours:
+                holder = await self._gateway.held_by(incoming)
+            if endpoint == PLAN or (ours and holder is None):
                 await self._ours(_plain(scope, incoming, body), receive, response.send)  # type: ignore[arg-type]
             else:
-                await self._gateway.handle(incoming, body, response)
+                await self._gateway.handle(incoming, body, response, holder or "")
         except asyncio.CancelledError:
             if not watch.gone:
                 raise  # the server is stopping, or whoever called us is

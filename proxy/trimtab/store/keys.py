@@ -7,7 +7,7 @@
     trimtab:v1:m:DIGEST     the limit learned for it
     trimtab:v1:c:DIGEST     the log of a conversation, each entry sealed
     trimtab:v1:l:c:DIGEST   the lock of the request that is adding to it
-    trimtab:v1:r:DIGEST     where a response stands in such a log, sealed
+    trimtab:v1:r:DIGEST     where a response stands: in such a log, or at an upstream; sealed
     trimtab:v1:d:DIGEST     an image or file of a conversation, sealed
 
 A digest covers everything that decides what the value means. `v1` is the version of all formats: a new version reads

@@ -160,6 +160,11 @@ def _length(pairs: Pairs, body_changed: bool) -> bytes | None:
     return stated.pop() if stated else None
 
 
+def has_credential(upstream: UpstreamSettings) -> bool:
+    """Whether all requests to an upstream carry a credential that is configured for it."""
+    return upstream.api_key is not None or any(name.lower().encode() in _CREDENTIALS for name in upstream.headers)
+
+
 def _configured(upstream: UpstreamSettings) -> Pairs:
     extra = [(name.lower().encode(), value.encode()) for name, value in upstream.headers.items()]
     if upstream.api_key is None or "authorization" in {name.lower() for name in upstream.headers}:
