@@ -39,6 +39,7 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     max_body_mb: Count = 64  # megabytes of one body, also after decompression; vision requests are large
     max_in_flight_mb: Count | None = None  # megabytes of all bodies in flight; None: by the memory limit (`memory`)
+    remembered_mb: Count | None = None  # megabytes of numbers about conversations not used lately; None: the same
     max_in_flight: Count = 2_000  # requests in flight; above either: 503 with retry-after
     max_messages: Count = 100_000  # of one chat request; above it: 413
     max_values: Count = 500_000  # of one message, and entries of all lists of its body; above it: 413

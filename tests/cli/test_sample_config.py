@@ -22,7 +22,7 @@ ENVIRONMENT = {"OPENAI_API_KEY": "sk-example", "TRIMTAB_SECRET": "example"}
 
 # Values that the sample shows as examples, because there is no default.
 EXAMPLES = {
-    "server": {"max_in_flight_mb", "metrics_host", "metrics_port"},
+    "server": {"max_in_flight_mb", "remembered_mb", "metrics_host", "metrics_port"},
     "upstreams": {"name", "base_url", "models", "api_key", "headers", "ca_file", "proxy", "base_urls"},
     "models": {"context_size", "max_output_tokens", "max_input_tokens", "budget", "prices"},
     "limits": {"table"},

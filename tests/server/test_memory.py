@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.server.memory import bodies_within, memory_limit
+from trimtab.server.memory import bodies_within, memory_limit, remembered_within
 
 MIB = 1 << 20
 TOTAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -44,3 +44,8 @@ def test_without_proc_it_is_the_machines_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("limit", "bodies"), [(32, 8), (256, 32), (512, 64), (1024, 128), (64 * 1024, 512)])
 def test_an_eighth_of_it_may_be_bodies(limit: int, bodies: int) -> None:
     assert bodies_within(limit * MIB) == bodies * MIB
+
+
+@pytest.mark.parametrize(("limit", "remembered"), [(256 * MIB, 16 * MIB), (1 << 30, 64 * MIB), (1 << 40, 128 * MIB)])
+def test_what_is_remembered_of_conversations_follows_the_limit(limit: int, remembered: int) -> None:
+    assert remembered_within(limit) == remembered

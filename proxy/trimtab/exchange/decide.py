@@ -19,6 +19,8 @@ from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import Check, History, Reader, Reading, take_any
 from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefixes import Prefixes
+from trimtab.context.read.shelf import MOST_BYTES, Shelf
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import DIALECTS
@@ -165,11 +167,15 @@ def digest_of(text: bytes) -> bytes:
 class Decider:
     """Limits, policies, and what was counted before. One per process."""
 
-    def __init__(self, limits: Limits, policies: Policies) -> None:
+    def __init__(self, limits: Limits, policies: Policies, remembered_bytes: int = MOST_BYTES) -> None:
+        """`remembered_bytes`: of what was read of conversations that were not used lately."""
         self.limits, self._policies = limits, policies
         self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
         self._replays = {d.name: Replays() for d in DIALECTS}
-        self._readers = {d.name: Reader(self._memos[d.name], decode=d.decode) for d in DIALECTS}
+        shelf = Shelf(remembered_bytes)
+        self._readers = {
+            d.name: Reader(self._memos[d.name], Prefixes(shelf=shelf, name=d.name.encode()), d.decode) for d in DIALECTS
+        }
         self._counts = Counts()
         self.usage_asked = IncludeUsage()
         self._binds_thinking: set[tuple[str, str]] = set()  # upstream and model

@@ -1,4 +1,5 @@
-"""How much memory this process may use, and how many bytes of request bodies that allows in flight.
+"""How much memory this process may use, and how many bytes that allows of request bodies in flight, and of what is
+remembered of conversations.
 
 The limit is the smallest of the control groups the process is in (`memory.max` of version 2, `memory.limit_in_bytes` of
 version 1) and of the machine's own memory. A body in flight takes about four times its size: as received, joined, as
@@ -11,14 +12,22 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from trimtab.context.read.shelf import MOST_BYTES
+
 _SHARE = 8  # 1/8: four times that is half of the limit
 _MOST = 512 << 20  # bytes; more in flight than one worker can work off
 _LEAST = 8 << 20  # bytes
+_REMEMBERED_SHARE = 16  # 1/16: 16 MiB of 256, as much as 200 conversations of 200,000 tokens
 
 
 def bodies_within(limit: int) -> int:
     """The bytes of bodies that may be in flight in a process that may use `limit` bytes of memory."""
     return max(_LEAST, min(_MOST, limit // _SHARE))
+
+
+def remembered_within(limit: int) -> int:
+    """The bytes that may be remembered of conversations not used lately (`context.read.shelf`), in such a process."""
+    return min(MOST_BYTES, limit // _REMEMBERED_SHARE)
 
 
 def memory_limit(root: Path = Path("/")) -> int:

@@ -31,7 +31,7 @@ from trimtab.exchange.summary_window import SummaryWindow
 from trimtab.limits import Limits, from_environment
 from trimtab.limits.events import Event
 from trimtab.server.load import Load
-from trimtab.server.memory import bodies_within, memory_limit
+from trimtab.server.memory import bodies_within, memory_limit, remembered_within
 from trimtab.server.startup import prompts_of
 from trimtab.server.watch import Watches
 from trimtab.settings import Settings
@@ -84,7 +84,8 @@ class Parts:
         access, self.calls = self._calls(settings)
         self.ring = Ring(settings.ui) if settings.serves_ui else None
         self.summarizer = self._summarizer()
-        self.decider = Decider(self.limits, _policies(settings))
+        remembered = server.remembered_mb * _MB if server.remembered_mb else remembered_within(memory_limit())
+        self.decider = Decider(self.limits, _policies(settings), remembered)
         self.gateway = Gateway(self._services(settings), access)
         max_bytes = server.max_in_flight_mb * _MB if server.max_in_flight_mb else bodies_within(memory_limit())
         self.load = Load(server.max_in_flight, max_bytes)

@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from tests.support.messages import prose, user
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import Match, Prefix, Prefixes
-from trimtab.context.read.views import View
+from trimtab.context.read.prefixes import Match, Prefixes
+from trimtab.context.read.shelf import Shelf
 from trimtab.wire.chat import decode
 
 BLOCK = 256  # bytes
@@ -46,7 +46,7 @@ def test_what_follows_the_messages_names_nothing() -> None:
     tools = b',"tools":[' + msgspec.json.encode("x" * 4_000) + b"]"
     data = body(*[user(prose(80))] * 8, tail=tools)
     read(prefixes, data)
-    assert len(prefixes._known._young) == data.index(b"]") // BLOCK
+    assert len(prefixes._known) == data.index(b"]") // BLOCK
 
 
 def test_another_beginning_is_not_found() -> None:
@@ -65,36 +65,35 @@ def test_a_prefix_is_its_owners_alone() -> None:
     assert prefixes.match(data).prefix is None
 
 
-def test_it_is_bounded() -> None:
-    prefixes, several = Prefixes(capacity=100, block=BLOCK), 20
-    for topic in range(50):
-        read(prefixes, body(*[user(f"{topic} {prose(90)}")] * several))
-    rules = [*prefixes._known._young.values(), *prefixes._known._old.values()]
-    assert 100 < sum(1 + len(prefix.views) for prefix in rules) <= 200
+def bounded(capacity: int, most_bytes: int = 1) -> Prefixes:
+    return Prefixes(capacity=capacity, block=BLOCK, shelf=Shelf(most_bytes))
 
 
 def reachable(prefixes: Prefixes) -> int:
-    """Messages of which something is kept alive, by a prefix that has a name or by one that comes after it."""
-    rules: dict[int, Prefix] = {}
-    for prefix in [*prefixes._known._young.values(), *prefixes._known._old.values()]:
-        at: Prefix | None = prefix
-        while at is not None:
-            rules[id(at)], at = at, at.before
-    return sum(len(prefix.views) for prefix in rules.values())
+    """Messages of which something is kept alive as it is, by a conversation or by what goes on from it."""
+    return sum(len(prefix.views) for prefix in set(prefixes._known.values()))
 
 
-def test_what_comes_before_a_prefix_in_use_counts_too() -> None:
-    """Only the last name of a conversation is asked for again; the prefixes before it stay with it."""
-    prefixes, talks = Prefixes(capacity=300, block=BLOCK), []
+def test_it_is_bounded() -> None:
+    """By messages, however many conversations there are and however they grow."""
+    prefixes = bounded(300)
     for topic in range(200):
-        talks = [body(*[user(f"{topic} {i} {prose(90)}") for i in range(50)]), *talks[:19]]
-        for talk in talks:
-            read(prefixes, talk)
-        assert reachable(prefixes) <= 2 * 300 + 50
+        talk = [user(f"{topic} {i} {prose(90)}") for i in range(50)]
+        for n in (1, 20, 35, 50):
+            read(prefixes, body(*talk[:n]))
+        assert reachable(prefixes) <= 300
+    assert reachable(prefixes) > 200
+
+
+def test_what_is_larger_than_all_the_room_is_not_kept() -> None:
+    prefixes, large = bounded(10), body(*[user(f"{i} {prose(90)}") for i in range(50)])
+    read(prefixes, large)
+    assert reachable(prefixes) == 0
+    assert prefixes.match(large).prefix is None
 
 
 def test_what_is_in_use_outlives_what_is_not() -> None:
-    prefixes, mine = Prefixes(capacity=100, block=BLOCK), body(*[user(prose(160))] * 6)
+    prefixes, mine = bounded(100), body(*[user(prose(160))] * 6)
     read(prefixes, mine)
     for topic in range(200):
         read(prefixes, body(*[user(f"{topic} {prose(90)}")] * 6))
@@ -102,14 +101,47 @@ def test_what_is_in_use_outlives_what_is_not() -> None:
     assert prefixes.match(body(*[user(f"0 {prose(90)}")] * 6)).prefix is None
 
 
-def test_marks_are_counted_from_the_first_message() -> None:
-    views = [View("user", n) for n in (1, 2, 4)]
-    first = Prefix(views[:2], [slice(0, 5), slice(6, 10)], 3, (1,), 2, 0)
-    assert Prefix(views[2:], [slice(11, 20)], 7, (1, 2), 3, 0, first).all() == (
-        views,
-        [slice(0, 5), slice(6, 10), slice(11, 20)],
-        {},
-    )
+def test_what_was_not_used_lately_comes_from_the_shelf_as_it_was() -> None:
+    prefixes = bounded(100, 1 << 20)
+    talks = [[user(f"{topic} {i} {prose(90)}") for i in range(30)] for topic in range(30)]
+    for talk in talks:
+        read(prefixes, body(*talk))
+    assert reachable(prefixes) <= 100
+    for talk in talks:
+        alone = bounded(100)
+        read(alone, body(*talk))
+        before, again = alone.match(body(*talk)), prefixes.match(body(*talk))
+        assert before.prefix is not None
+        assert again == msgspec.structs.replace(before, prefix=again.prefix)
+        assert again.prefix is not None
+        assert again.prefix.chain == before.prefix.chain
+        assert [part.digest for part in again.prefix.parts()] == [part.digest for part in before.prefix.parts()]
+    assert reachable(prefixes) <= 100
+
+
+def test_a_conversation_whose_end_changed_is_found_on_the_shelf() -> None:
+    """An agent may put a reminder of its own behind the newest message, and another one at the next step."""
+    prefixes = bounded(50, 1 << 20)
+    talk = [user(f"mine {i} {prose(90)}") for i in range(30)]
+    read(prefixes, body(*talk, user("the time is 12:00 " + "x" * 300)))
+    for topic in range(10):
+        read(prefixes, body(*[user(f"{topic} {i} {prose(90)}") for i in range(30)]))
+    found = prefixes.match(body(*talk, user("the time is 12:01 " + "x" * 300)))
+    assert len(found.views) >= 28
+
+
+def test_formats_share_a_shelf_but_no_conversation() -> None:
+    """The same bytes may mean something else in another format."""
+    shelf, data = Shelf(), body(*[user(f"{i} {prose(90)}") for i in range(30)])
+    chat, other = (Prefixes(capacity=40, block=BLOCK, shelf=shelf, name=name) for name in (b"chat", b"messages"))
+    for prefixes in (chat, other):
+        read(prefixes, data)
+        read(prefixes, body(*[user(f"other {i} {prose(90)}") for i in range(30)]))
+    assert chat.match(data).digests != other.match(data).digests
+    assert chat.match(data).prefix is not None
+
+
+def test_marks_are_found_in_what_is_known() -> None:
     marked = msgspec.json.encode({"role": "user", "content": "y" * 300, "pinned": True})
     prefixes = Prefixes(block=BLOCK)
     read(prefixes, body(user("x" * 300), marked))

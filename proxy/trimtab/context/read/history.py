@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import Match, Prefix, Prefixes, chained
+from trimtab.context.read.prefix import Prefix, chained
+from trimtab.context.read.prefixes import Match, Prefixes
 from trimtab.context.read.views import View
 from trimtab.wire.chat import decode
 from trimtab.wire.messages import Messages, Parts, Spans, listed

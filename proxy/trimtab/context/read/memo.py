@@ -42,10 +42,6 @@ class Generations(Generic[Value]):
                 self._old, self._young, self._weight = self._young, {}, weight
         self._young[key] = value
 
-    def is_young(self, key: Hashable) -> bool:
-        """True when the value of a key will outlive the next change of generations."""
-        return key in self._young
-
 
 class Memo(Generations[Any]):
     """Views of messages of one format, and sizes measured, by digest. One for the process."""

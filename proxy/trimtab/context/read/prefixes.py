@@ -9,47 +9,24 @@ hand.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from operator import attrgetter
+from weakref import WeakValueDictionary
 
 import msgspec
+from cachetools import LRUCache
 from xxhash import xxh3_128
 
-from trimtab.context.read.memo import Generations
+from trimtab.context.read.prefix import Prefix, extended
+from trimtab.context.read.shelf import Shelf, packed, unpacked
 from trimtab.context.read.views import DIGEST_SEED, View
 from trimtab.wire.messages import Cuts, Messages, Spans, added
 
 BLOCK = 32 << 10
 """Bytes between two digests of a body."""
 
-_MOST = 50_000  # messages and prefixes in each generation
-
-
-class Prefix(msgspec.Struct, frozen=True):
-    """The first messages of a body. `views`, `spans` and `cuts` are those of the messages that are not in `before`, the
-    prefix one block shorter or more; `tokens`, `marked`, `count` (of views) and `chain` are of all."""
-
-    views: Sequence[View]
-    spans: Spans
-    tokens: int
-    marked: tuple[int, ...]  # views of what has a field `pinned`
-    count: int
-    chain: int  # see `chained`
-    before: Prefix | None = None
-    cuts: Cuts = {}
-
-    def all(self) -> tuple[list[View], Spans, Cuts]:
-        """Views, places and parts of all its messages."""
-        chain: list[Prefix] = [self]
-        while (before := chain[-1].before) is not None:
-            chain.append(before)
-        views: list[View] = []
-        spans: Spans = []
-        cuts: dict[int, tuple[slice, ...]] = {}
-        for prefix in reversed(chain):
-            views += prefix.views
-            spans += prefix.spans
-            cuts |= prefix.cuts
-        return views, spans, cuts
+_MOST = 100_000  # messages of all conversations that are kept as they are; the others are packed (`shelf`)
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -64,25 +41,42 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Prefixes:
-    """Known prefixes, by digest; bounded. One for the process."""
+    """Known prefixes, by digest; bounded. One for the process and format.
 
-    def __init__(self, capacity: int = _MOST, block: int = BLOCK) -> None:
-        """`capacity`: messages and prefixes in each of two generations; `block`: bytes."""
-        self._block = block
-        self._known: Generations[Prefix] = Generations(capacity)
+    The longest prefix of each conversation keeps the shorter ones alive. The conversations used last are kept as they
+    are; one that leaves them is packed and put on a shelf, where it takes a quarter of the memory.
+    """
+
+    def __init__(
+        self, capacity: int = _MOST, block: int = BLOCK, shelf: Shelf | None = None, name: bytes = b"chat"
+    ) -> None:
+        """`capacity`: messages that are kept as they are; `block`: bytes; `name`: of the format, because several may
+        share a shelf."""
+        self._block, self._name = block, name
+        self._shelf = Shelf() if shelf is None else shelf
+        self._known: WeakValueDictionary[bytes, Prefix] = WeakValueDictionary()
+        self._longest = _Longest(capacity, self._shelf)
+        self._lock = threading.Lock()  # long requests are read beside the event loop
 
     def match(self, body: bytes, tenant: bytes = b"") -> Match:
         """The longest known prefix of a tenant's body. Costs one pass over its bytes, at the speed of memory."""
-        digests = _digests(body, self._block, tenant) if len(body) >= self._block else []
-        for blocks in range(len(digests), 0, -1):
-            key = digests[blocks - 1]
-            if prefix := self._known.get(key):
-                views, spans, cuts = prefix.all()
-                if not self._known.is_young(key):
-                    # It keeps every prefix before it alive, though their own keys may be gone.
-                    self._known.put(key, prefix, 1 + len(spans))
-                return Match(digests, blocks, prefix, views, spans, cuts)
+        digests = _digests(body, self._block, self._name + b"\0" + tenant) if len(body) >= self._block else []
+        with self._lock:
+            for blocks in range(len(digests), 0, -1):
+                if prefix := self._find(digests[blocks - 1]):
+                    return Match(digests, blocks, prefix, *prefix.all())
         return Match(digests)
+
+    def _find(self, digest: bytes) -> Prefix | None:
+        prefix = self._known.get(digest)
+        if prefix is not None:
+            self._longest.get(prefix.digest)  # it is in use
+        elif (record := self._shelf.take(digest)) is not None:
+            chain = unpacked(record)
+            self._known.update((part.digest, part) for part in chain)
+            self._longest.put(chain[-1])
+            prefix = self._known.get(digest)
+        return prefix
 
     def remember(self, match: Match, messages: Messages, views: Sequence[View]) -> None:
         """Keep what was read of a body beyond its match: all `messages` of the body, and the views of them or of their
@@ -90,43 +84,49 @@ class Prefixes:
         if len(match.digests) == match.blocks or not (spans := messages.spans):
             return
         prefix, taken, seen = match.prefix, len(match.spans), len(match.views)
-        for at in range(match.blocks, min(len(match.digests), spans[-1].stop // self._block)):
-            stop = taken
-            while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
-                stop += 1
-            if stop > taken:
-                cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
-                until = seen + stop - taken + added(cuts)
-                prefix = _extended(prefix, seen, views[seen:until], spans[taken:stop], cuts)
-                seen = until
-            if prefix is not None:
-                self._known.put(match.digests[at], prefix, 1 + stop - taken)
-            taken = stop
+        with self._lock:
+            for at in range(match.blocks, min(len(match.digests), spans[-1].stop // self._block)):
+                stop = taken
+                while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
+                    stop += 1
+                if stop > taken:
+                    cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
+                    until = seen + stop - taken + added(cuts)
+                    new = views[seen:until], spans[taken:stop], cuts
+                    prefix = extended(prefix, seen, *new, match.digests[at])
+                    seen = until
+                if prefix is not None:
+                    self._known[match.digests[at]] = prefix
+                taken = stop
+            if prefix is not None and prefix is not match.prefix:
+                if match.prefix is not None:
+                    self._longest.pop(match.prefix.digest, None)
+                self._longest.put(prefix)
 
 
-def _extended(before: Prefix | None, seen: int, views: Sequence[View], spans: Spans, cuts: Cuts) -> Prefix:
-    """The prefix that has more messages than `before`, which has `seen` views."""
-    tokens = sum([view.tokens for view in views])
-    marked = tuple([i for i, view in enumerate(views, seen) if view.has_mark])
-    chain = chained(views, 0 if before is None else before.chain)[-1]
-    if before is not None:
-        tokens, marked = before.tokens + tokens, before.marked + marked
-    return Prefix(views, spans, tokens, marked, seen + len(views), chain, before, cuts)
+class _Longest(LRUCache[bytes, Prefix]):
+    """The longest prefixes of the conversations used last, by digest, bounded by their messages."""
+
+    def __init__(self, capacity: int, shelf: Shelf) -> None:
+        super().__init__(capacity, getsizeof=attrgetter("count"))
+        self._shelf = shelf
+
+    def put(self, prefix: Prefix) -> None:
+        """Keep a prefix, and with it those it goes on from. One that is larger than all the room is not kept."""
+        if prefix.count <= self.maxsize:
+            self[prefix.digest] = prefix
+
+    def popitem(self) -> tuple[bytes, Prefix]:
+        """Take out the one that was not used for the longest time, and put it on the shelf."""
+        digest, prefix = super().popitem()
+        chain = prefix.parts()
+        self._shelf.put(packed(chain), [part.digest for part in chain], prefix.count)
+        return digest, prefix
 
 
-def chained(views: Sequence[View], before: int = 0) -> list[int]:
-    """The hash that names the beginning of a conversation, of 0, of 1, and so on of these messages; `before` names what
-    is before them."""
-    chain = [before]
-    for view in views:
-        before = hash((before, view.digest))
-        chain.append(before)
-    return chain
-
-
-def _digests(body: bytes, block: int, tenant: bytes) -> list[bytes]:
-    """The digests of a tenant's body up to each block edge."""
-    so_far, view = xxh3_128(tenant, seed=DIGEST_SEED), memoryview(body)
+def _digests(body: bytes, block: int, owner: bytes) -> list[bytes]:
+    """The digests of a body up to each block edge. `owner`: its format and tenant."""
+    so_far, view = xxh3_128(owner, seed=DIGEST_SEED), memoryview(body)
     digests = []
     for edge in range(block, len(body) + 1, block):
         so_far.update(view[edge - block : edge])

@@ -33,14 +33,14 @@ Shape = Literal["text", "parts", "none", "opaque"]
 """Form of a message's content: a string, a list of parts, absent, or unknown."""
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+class Call(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One tool call an assistant message declares; `id` is empty for the legacy `function_call`."""
 
     id: str
     name: str
 
 
-class View(msgspec.Struct, frozen=True, gc=False):
+class View(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What planning needs of one message. Sizes are estimated o200k tokens."""
 
     role: str

@@ -1,0 +1,22 @@
+"""What one prefix knows of all its messages."""
+
+from __future__ import annotations
+
+from trimtab.context.read.prefix import Prefix, chained, extended
+from trimtab.context.read.views import View
+
+
+def test_a_prefix_knows_of_all_its_messages() -> None:
+    views = [View("user", n, digest=b"%d" % n) for n in (1, 2, 4)]
+    spans = [slice(0, 5), slice(6, 10), slice(11, 20)]
+    first = Prefix(views[:2], spans[:2], 3, (1,), 2, chained(views[:2])[-1])
+    whole = extended(first, 2, views[2:], spans[2:], {2: (slice(0, 3),)}, b"digest")
+    assert whole.parts() == [first, whole]
+    assert whole.all() == (views, spans, {2: (slice(0, 3),)})
+    assert (whole.tokens, whole.count, whole.marked, whole.digest) == (7, 3, (1,), b"digest")
+    assert whole.chain == chained(views)[-1]
+
+
+def test_marks_are_counted_from_the_first_message() -> None:
+    first = extended(None, 0, [View("user", 1), View("user", 1, has_mark=True)], [], {}, b"")
+    assert extended(first, 2, [View("user", 1, has_mark=True)], [], {}, b"").marked == (1, 2)

@@ -1,0 +1,75 @@
+"""Packed conversations: what comes out is what went in, and how much room they take."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.context.read.prefix import Prefix, extended
+from trimtab.context.read.shelf import Shelf, packed, unpacked
+from trimtab.context.read.views import Call, View
+
+calls = st.builds(Call, id=st.text(max_size=8), name=st.text(max_size=8))
+views = st.builds(
+    View,
+    role=st.sampled_from(["user", "assistant", "tool"]) | st.text(max_size=5),
+    tokens=st.integers(0, 2**40),
+    shape=st.sampled_from(["text", "parts", "none", "opaque"]),
+    calls=st.lists(calls, max_size=3).map(tuple),
+    answers=st.none() | st.text(max_size=8),
+    has_mark=st.booleans(),
+    digest=st.binary(min_size=16, max_size=16),
+)
+places = st.lists(st.integers(0, 2**40), min_size=2, max_size=2).map(lambda edges: slice(*sorted(edges)))
+cuts = st.dictionaries(st.integers(0, 10_000), st.lists(places, max_size=3).map(tuple), max_size=2)
+parts = st.tuples(st.lists(views, max_size=4), st.lists(places, max_size=4), cuts, st.binary(min_size=16, max_size=16))
+Part = tuple[list[View], list[slice], dict[int, tuple[slice, ...]], bytes]
+
+
+@given(st.lists(parts, min_size=1, max_size=4))
+def test_what_comes_out_is_what_went_in(given: list[Part]) -> None:
+    prefix: Prefix | None = None
+    for more, spans, of_parts, digest in given:
+        prefix = extended(prefix, 0 if prefix is None else prefix.count, more, spans, of_parts, digest)
+    assert prefix is not None
+    chain = unpacked(packed(prefix.parts()))
+    assert len(chain) == len(given)
+    for out, into in zip(chain, prefix.parts(), strict=True):
+        for name in Prefix.__struct_fields__:
+            if name != "before":
+                assert getattr(out, name) == getattr(into, name)
+    assert [part.before for part in chain] == [None, *chain[:-1]]
+
+
+def test_a_record_is_found_by_its_newest_prefixes_and_taken_once() -> None:
+    shelf, digests = Shelf(), [bytes([i]) for i in range(10)]
+    shelf.put(b"record", digests, 100)
+    assert shelf.take(digests[2]) is None
+    assert shelf.take(digests[7]) == b"record"
+    assert [shelf.take(digest) for digest in digests] == [None] * 10
+
+
+def test_records_that_share_prefixes_do_not_hide_each_other() -> None:
+    shelf = Shelf()
+    shelf.put(b"long", [b"a", b"b", b"c"], 3)
+    shelf.put(b"fork", [b"a", b"b", b"d"], 3)
+    assert shelf.take(b"b") == b"fork"
+    assert shelf.take(b"c") == b"long"
+    assert shelf.take(b"d") is None
+
+
+def test_the_oldest_records_go_first_and_leave_nothing() -> None:
+    shelf = Shelf(10_000)
+    for i in range(1_000):
+        shelf.put(bytes(1_000), [b"%d" % i, b"%d, longer" % i], 10)
+    assert len(shelf._records) == 10_000 // 1_200
+    assert len(shelf._records._longest) == 2 * len(shelf._records)
+    assert shelf.take(b"0") is None
+    assert shelf.take(b"999") == bytes(1_000)
+
+
+def test_what_would_take_long_to_unpack_is_not_kept() -> None:
+    shelf = Shelf(10_000)
+    shelf.put(b"record", [b"a"], 1_000_000)
+    shelf.put(bytes(20_000), [b"b"], 10)
+    assert shelf.take(b"a") is shelf.take(b"b") is None
