@@ -171,6 +171,24 @@ async def test_a_plan_needs_a_client_key_where_keys_are_configured() -> None:
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
+async def test_a_plan_as_a_body_is_the_body_or_the_reason_why_there_is_none() -> None:
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
+        whole = await post(proxy.url, b'{ "model": "m", "messages": []}', PLAN + "?body=true")
+        plan = await post(proxy.url, BODY, PLAN + "?body=false")
+        odd = await post(proxy.url, BODY, PLAN + "?body=perhaps")
+        long = {"model": "m", "messages": [{"role": "user", "content": "word " * 50_000}]}
+        refused = await post(proxy.url, long, PLAN + "?body=1")
+        lines = proxy.log.getvalue().splitlines()
+    assert (whole.status, whole.body) == (200, b'{ "model": "m", "messages": []}')
+    assert whole.headers["content-type"] == "application/json"
+    assert plan.json()["fits"]
+    assert odd.status == 400
+    assert (refused.status, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+    outcomes = [line["outcome"] for line in map(msgspec.json.decode, lines) if line["event"] == "exchange"]
+    assert outcomes == ["planned", "planned", "refused"]
+    assert upstream.requests == []
+
+
 async def test_the_openapi_document_describes_what_is_ours_and_what_the_plan_answers() -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
         document = (await get(proxy.url + "/schema/openapi.json")).json()
@@ -179,6 +197,8 @@ async def test_the_openapi_document_describes_what_is_ours_and_what_the_plan_ans
     pages = {path for path in document["paths"] if path.startswith("/ui/api/")}  # see test_ui
     assert set(document["paths"]) - pages == {"/healthz/live", "/healthz/ready", "/metrics", PLAN}
     operation = document["paths"][PLAN]["post"]
+    [asked] = operation["parameters"]
+    assert (asked["name"], asked["in"], asked["required"]) == ("body", "query", False)
     assert operation["requestBody"]["required"]
     assert set(operation["responses"]) == {"200", "400", "401", "413", "503"}
     schemas = document["components"]["schemas"]

@@ -85,7 +85,7 @@ class ChatExchange:
         if not await self._planning.decide():
             return await self._forward_untouched("passed", self._planning.without_marks())
         self._shaping = self._planning.shaping
-        if self._incoming.flag(b"x-trimtab-observe") or self._shaping.policy.shaping.mode == "observe":
+        if self._planning.observes:
             report = Report(self._shaping, self._notes.edits)
             return await self._forward_untouched("observed", self._planning.without_marks(), report)
         if error := refusal(self._shaping):

@@ -95,6 +95,14 @@ class Gateway:
 
         return await self._of_our_own("plan", incoming, planned)
 
+    async def planned_body(self, incoming: Incoming, body: Body) -> bytes:
+        """The same, as the body that would be sent. Raises as `plan`; the refusal, where nothing would be sent."""
+
+        async def planned(notes: Notes) -> bytes:
+            return await Planning(self._services, incoming, notes).as_sent(body)
+
+        return await self._of_our_own("plan", incoming, planned)
+
     async def held_by(self, incoming: Incoming) -> str | None:
         """The upstream that a request for something stored goes to, by name; None where `stored` answers it. Never
         raises: what is wrong, `stored` finds too."""

@@ -24,12 +24,14 @@ from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Bounds, Incoming
 from trimtab.exchange.notes import Keeper, Notes
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
-from trimtab.exchange.outgoing import without_marks
+from trimtab.exchange.outgoing import outgoing, without_marks
+from trimtab.exchange.refusals import refusal
 from trimtab.exchange.spellings import deployment_of
 from trimtab.exchange.stored import stateless, turn_of
 from trimtab.exchange.summary_call import Compaction
 from trimtab.limits import Caller
 from trimtab.telemetry import Telemetry
+from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.request import Unreadable
 
@@ -110,6 +112,11 @@ class Planning:
         request = self.reading.request
         return len(request.body) > LIGHT_KNOWN or len(request.messages) > LIGHT_MESSAGES
 
+    @property
+    def observes(self) -> bool:
+        """True when the request is planned and sent as it came."""
+        return self._incoming.flag(b"x-trimtab-observe") or self.shaping.policy.shaping.mode == "observe"
+
     async def decide(self) -> bool:
         """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
         `context_management` that cannot be read."""
@@ -153,6 +160,23 @@ class Planning:
 
     async def explained(self, body: Body) -> ContextPlan:
         """What would be done with the request; no model is called. Raises TrimtabError."""
+        cached = bool(await self._asked(body))
+        return await planned_beside(self.heavy, explain, self.shaping, cached=cached)
+
+    async def as_sent(self, body: Body) -> bytes:
+        """The body that would be sent, byte for byte. Where a summary would be asked for that has not been made, the
+        note stands: no model is called. Raises TrimtabError; the refusal, where nothing would be sent."""
+        summary, shaping = await self._asked(body), self.shaping
+        if self._incoming.flag(b"x-trimtab-bypass") or self.observes:
+            return self.without_marks()
+        if error := refusal(shaping):
+            raise error
+        role = summary_role(self.upstream, shaping.request.model)
+        usage = self._decider.include_usage(self.upstream, shaping, self.caller)
+        return await planned_beside(self.heavy, outgoing, shaping, summary, role, include_usage=usage)
+
+    async def _asked(self, body: Body) -> str | None:
+        """Decide about a request that is only asked about; returns the summary for its gap, if it has been made."""
         raw = await body.read()
         self.dialect = await planned_beside(len(raw) > LIGHT_KNOWN, self._recognized, raw)
         raw = await self.whole_history(raw, body, reads=True)
@@ -163,7 +187,6 @@ class Planning:
         if not await self.decide():
             raise UpstreamError("This request could not be planned: a bug in this proxy, which its log describes.")
         self._notes.outcome, self._notes.status = "planned", 200
-        cached = False
-        if self._compaction is not None:
-            cached = await self._compaction.stored(self.shaping, self.credential, self.tenant)
-        return await planned_beside(self.heavy, explain, self.shaping, cached=cached)
+        if self._compaction is None:
+            return None
+        return await self._compaction.stored(self.shaping, self.credential, self.tenant)

@@ -96,12 +96,13 @@ class Compaction:
             writer = msgspec.structs.replace(writer, prefix=_sent_prefix(shaping, summary, role))
         return await self._summarizer.prepare(wanted, _readable(shaping), writer)
 
-    async def stored(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> bool:
-        """Whether the summary the plan wants has been made. Calls no model."""
+    async def stored(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> str | None:
+        """The summary the plan wants, as it would stand in the gap; None unless it has been made. Calls no model."""
         if not shaping.plan.summary:
-            return False
+            return None
         wanted = self._wanted(shaping, shaping.plan.summary)
-        return await self._summarizer.stored(wanted, self._writer(shaping, credential, tenant)) == len(wanted.spans)
+        text = await self._summarizer.stored(wanted, self._writer(shaping, credential, tenant))
+        return fitting(text, _room(shaping))
 
     async def spent(self, shaping: Shaping, credential: bytes, tenant: bytes | None = None) -> Spent:
         """What the summary that was made ahead has cost by now. Calls no model."""

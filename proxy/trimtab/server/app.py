@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Litestar, MediaType, Request, Response, get, post, route
@@ -19,6 +19,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, RequestBody, Schema
+from litestar.params import QueryParameter
 from litestar.types import ASGIApp
 
 from trimtab import __version__
@@ -36,6 +37,8 @@ from trimtab.wire import problem
 _MB = 1 << 20
 _PLACE = re.compile(r"\{[^}]*\}")  # of a path's parameter
 _DOCUMENT = "/schema/openapi.json"
+_BODY = "Answer with the body that would be sent instead of the plan. A note stands where a summary would be asked for."
+AsBody = Annotated[bool, QueryParameter(name="body", description=_BODY)]
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -100,14 +103,14 @@ class ErrorEnvelope(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class _ChatBody(Operation):
-    """An operation that takes the body of a chat completion, which is read by the proxy and not by litestar."""
+class _ManagedBody(Operation):
+    """An operation that takes the body of a managed request, which is read by the proxy and not by litestar."""
 
     def __post_init__(self) -> None:
-        schema = Schema(type=OpenAPIType.OBJECT, required=["messages"])
+        schema = Schema(type=OpenAPIType.OBJECT)
         self.request_body = RequestBody(
             {"application/json": OpenAPIMediaType(schema)},
-            description="The body of a chat completion, as POST /v1/chat/completions takes it.",
+            description="The body of a request, as POST /v1/chat/completions, /v1/responses or /v1/messages takes it.",
             required=True,
         )
 
@@ -155,13 +158,17 @@ def create_pages(parts: Parts) -> Litestar:
     @post(
         PLAN,
         status_code=200,
-        operation_class=_ChatBody,
+        operation_class=_ManagedBody,
         responses={400: refused, 401: refused, 413: refused, 503: refused},
         response_headers=[ResponseHeader(name=REQUEST_ID.decode(), documentation_only=True)],
     )
-    async def plan(request: AnyRequest) -> Response[ContextPlan]:
-        """What would be done with a chat completion: nothing is sent and no model is called."""
+    async def plan(request: AnyRequest, as_body: AsBody = False) -> Response[ContextPlan]:
+        """What would be done with a request, of any of the three formats: nothing is sent and no model is called. With
+        `?body=true`, the body that would be sent, byte for byte."""
         incoming: Incoming = request.state.incoming
+        if as_body:
+            sent: Any = await parts.gateway.planned_body(incoming, request.state.body)
+            return Response(sent, media_type=MediaType.JSON, headers=_ids(incoming))
         explained = await parts.gateway.plan(incoming, request.state.body)
         return Response(explained, headers=_ids(incoming))
 

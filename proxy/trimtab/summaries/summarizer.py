@@ -87,9 +87,10 @@ class Summarizer:
 
         return self._background.start(chain.key(len(chain)), job)
 
-    async def stored(self, wanted: SummaryWanted, writer: Writer) -> int:
-        """How many of the wanted segments the newest stored summary covers. Makes no call."""
-        return (await self._newest(self._chain(wanted, (), writer))).segments
+    async def stored(self, wanted: SummaryWanted, writer: Writer) -> str | None:
+        """The stored summary of all wanted segments; None where there is none. Makes no call."""
+        newest = await self._newest(self._chain(wanted, (), writer))
+        return newest.text if newest.segments == len(wanted.spans) else None
 
     async def spent(self, wanted: SummaryWanted, writer: Writer) -> Spent:
         """What the newest stored summary of the wanted segments cost. Makes no call."""
