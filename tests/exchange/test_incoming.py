@@ -9,7 +9,8 @@ import pytest
 from tests.exchange.requests import incoming
 from trimtab.dialects.chat import CHAT as DIALECT
 from trimtab.errors import BodyTooLarge
-from trimtab.exchange.incoming import CHAT, Bounds, Incoming, first_values, plain_path
+from trimtab.exchange.incoming import CHAT, Bounds, Incoming, first_values
+from trimtab.exchange.spellings import paths_of
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_the_first_of_repeated_headers_counts_and_any_byte_can_be_read() -> None
 
 @pytest.mark.parametrize("path", ["/v1//chat/completions", "/v1/chat/completions/", "/v1/chat%2Fcompletions", CHAT])
 def test_other_spellings_of_a_path_have_one_plain_spelling(path: str) -> None:
-    assert plain_path(path) == CHAT
+    assert paths_of("POST", path.encode())[1] == CHAT
 
 
 def body(**fields: object) -> bytes:

@@ -9,7 +9,7 @@ from tests.support.conversations import agent_run
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
 from tests.support.summary_models import OPENING
-from trimtab.exchange.spellings import api_path, deployment_of, deployment_path, endpoint_of
+from trimtab.exchange.spellings import api_path, deployment_of, deployment_path, endpoint_of, paths_of
 from trimtab.upstream.routing import url_of
 
 CHAT = "/v1/chat/completions"
@@ -99,3 +99,9 @@ async def test_native_paths_are_passed_on_to_the_servers_root() -> None:
         shown = await post(proxy.url, {"model": "m"}, "/api/show")
     assert shown.json() == {"n_ctx": 1}
     assert (upstream.requests[0].target, upstream.requests[0].json()) == ("/api/show", {"model": "m"})
+
+
+def test_a_path_is_known_with_its_query_and_in_its_plain_spelling() -> None:
+    assert paths_of("POST", b"/api/v1//chat/completions/?x=1") == ("/v1/chat/completions/", CHAT)
+    assert paths_of("POST", AZURE.encode()) == (AZURE, CHAT)
+    assert paths_of("GET", b"/v1/models/a%2Fb") == ("/v1/models/a%2Fb", "/v1/models/a/b")

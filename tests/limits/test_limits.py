@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clock import Clock
 from trimtab.limits import Caller, Event, Limits, LimitsSettings, ModelSettings, events
+from trimtab.store.memory import MemoryStore
 
 
 def test_sources_in_order() -> None:
@@ -120,3 +121,34 @@ def test_each_kind_of_event_is_reported_by_limits_or_calibration() -> None:
     sources = [p for room in ("limits", "calibration") for p in (package / room).glob("*.py") if p.name != "events.py"]
     text = "".join(path.read_text() for path in sources)
     assert [kind for kind in get_args(events.Kind) if f'"{kind}"' not in text] == []
+
+
+@pytest.mark.anyio
+async def test_a_limit_is_settled_while_nobody_is_to_be_asked_for_it() -> None:
+    clock = Clock()
+    written, limits = Limits({"m": ModelSettings(context_size=9_000)}), Limits(clock=clock)
+    assert written.settled("u", "m") is written.known("u", "m")
+    assert limits.settled("u", "gpt-4o") is None
+    limit = await limits.limit_of("u", "gpt-4o", says_4096)
+    assert limits.settled("u", "gpt-4o") is limit
+    limits.learn("u", "gpt-4o", 3_000, agreed=True)
+    assert limits.settled("u", "gpt-4o") is None, "a listing may end the lesson"
+    written.learn("u", "m", 3_000, agreed=True)
+    lesson = written.settled("u", "m")
+    assert lesson is not None
+    assert lesson.source == "learned"
+    clock.now += 10_000
+    assert limits.settled("u", "elsewhere") is None
+    await limits.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_limit_is_not_settled_while_the_store_is_to_be_read() -> None:
+    clock = Clock()
+    limits = Limits({"m": ModelSettings(context_size=9_000)}, store=MemoryStore(), clock=clock)
+    assert limits.settled("u", "m") is None
+    limit = await limits.limit_of("u", "m", must_not_ask)
+    assert limits.settled("u", "m") is limit
+    clock.now += 31
+    assert limits.settled("u", "m") is None
+    await limits.aclose()

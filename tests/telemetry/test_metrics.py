@@ -139,10 +139,7 @@ def test_made_up_names_do_not_multiply_series(made: Found) -> None:
 
 def test_figures_that_belong_to_no_exchange(made: Found) -> None:
     registry, metrics = made
-    metrics.began()
-    metrics.began()
-    metrics.ended()
-    metrics.settle()
+    metrics.in_flight(1, 20, 300)
     metrics.redis_error()
     metrics.smaller_try(saved=True)
     metrics.limit_event("usage_ignored")
@@ -150,6 +147,8 @@ def test_figures_that_belong_to_no_exchange(made: Found) -> None:
     metrics.calibrated("openai", "gpt-4o", 1.35)
     value = registry.get_sample_value
     assert value("trimtab_inflight_requests") == 1
+    assert value("trimtab_inflight_bytes") == 20
+    assert value("trimtab_inflight_bytes_limit") == 300
     assert value("trimtab_redis_errors_total") == 1
     assert value("trimtab_smaller_tries_total", {"result": "saved"}) == 1
     assert value("trimtab_limit_events_total", {"kind": "usage_ignored"}) == 1

@@ -38,22 +38,22 @@ PASSED = [
 
 
 def test_end_to_end_headers_go_upstream_in_order_and_as_often() -> None:
-    assert sent([(name.title(), value) for name, value in PASSED]) == PASSED
+    assert sent(PASSED) == PASSED
 
 
 NOT_FORWARDED = [
-    (b"Host", b"proxy.local"),
-    (b"Connection", b"keep-alive, X-Private"),
-    (b"X-Private", b"1"),
-    (b"Keep-Alive", b"timeout=5"),
-    (b"Proxy-Authorization", b"Basic x"),
-    (b"Proxy-Connection", b"keep-alive"),
-    (b"TE", b"trailers"),
-    (b"Trailer", b"x"),
-    (b"Transfer-Encoding", b"chunked"),
-    (b"Upgrade", b"websocket"),
-    (b"Expect", b"100-continue"),
-    (b"X-Trimtab-Hint", b"general"),
+    (b"host", b"proxy.local"),
+    (b"connection", b"keep-alive, X-Private"),
+    (b"x-private", b"1"),
+    (b"keep-alive", b"timeout=5"),
+    (b"proxy-authorization", b"Basic x"),
+    (b"proxy-connection", b"keep-alive"),
+    (b"te", b"trailers"),
+    (b"trailer", b"x"),
+    (b"transfer-encoding", b"chunked"),
+    (b"upgrade", b"websocket"),
+    (b"expect", b"100-continue"),
+    (b"x-trimtab-hint", b"general"),
     (b"x-trimtab-bypass", b"true"),
 ]
 
@@ -95,7 +95,7 @@ def test_identity_asks_for_an_answer_that_is_not_compressed() -> None:
     assert sent([]) == []
 
 
-KEYS = [(b"Authorization", b"Bearer sk-client"), (b"api-key", b"k"), (b"X-Api-Key", b"k"), (b"x-a", b"1")]
+KEYS = [(b"authorization", b"Bearer sk-client"), (b"api-key", b"k"), (b"x-api-key", b"k"), (b"x-a", b"1")]
 
 
 def test_a_configured_key_replaces_every_key_of_the_client() -> None:
@@ -118,6 +118,7 @@ SMUGGLED: list[Pairs] = [
     [(b"x a", b"1")],
     [(b"x-a:", b"1")],
     [(b"", b"1")],
+    [(b"Connection", b"x-a")],  # names come in lower case: any other would be looked for in vain
     [(b"content-length", b"1"), (b"content-length", b"2")],
     [(b"content-length", b"+1")],
     [(b"content-length", b"1, 1")],
@@ -144,8 +145,8 @@ BACK = [
 
 
 def test_end_to_end_headers_come_back_in_order_and_as_often() -> None:
-    hop = [(b"Connection", b"close, x-hop"), (b"X-Hop", b"1"), (b"Keep-Alive", b"x"), (b"Trailer", b"x")]
-    assert to_client([*hop, *((name.title(), value) for name, value in BACK)]) == BACK
+    hop = [(b"connection", b"close, x-hop"), (b"x-hop", b"1"), (b"keep-alive", b"x"), (b"trailer", b"x")]
+    assert to_client([*hop, *BACK]) == BACK
 
 
 def test_a_changed_answer_loses_its_old_length_and_encoding() -> None:
@@ -172,7 +173,7 @@ def test_host(base_url: str, expected: bytes) -> None:
     assert host(base_url) == expected
 
 
-NAMES = st.sampled_from([*HOP_BY_HOP, b"x-a", b"X-B", b"x-trimtab-c", b"authorization", b"Set-Cookie"])
+NAMES = st.sampled_from([*HOP_BY_HOP, b"x-a", b"x-b", b"x-trimtab-c", b"authorization", b"set-cookie"])
 VALUES = st.sampled_from([b"", b"1", b"x-a", b"X-A, x-b", b"close"])
 
 
@@ -186,7 +187,7 @@ def test_nothing_of_this_hop_is_forwarded(headers: Pairs) -> None:
 
 
 def test_control_characters_in_an_answer_become_spaces() -> None:
-    assert to_client([(b"X-A", b"a\x01b\x7fc"), (b"x-b", b"tab\tstays")]) == [
+    assert to_client([(b"x-a", b"a\x01b\x7fc"), (b"x-b", b"tab\tstays")]) == [
         (b"x-a", b"a b c"),
         (b"x-b", b"tab\tstays"),
     ]

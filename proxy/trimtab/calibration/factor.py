@@ -16,12 +16,16 @@ margin they keep the same median error with a quarter of the refusals (docs/cali
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from operator import itemgetter
 
 import msgspec
 
 GRID = 1.025
 _STEP = math.log(GRID)
+_log_ratio: Callable[[tuple[float, int]], float] = itemgetter(0)  # of a pair that was seen,
+_size: Callable[[tuple[float, int]], int] = itemgetter(1)  # and its estimated tokens
 LEAST_FACTOR, MOST_FACTOR = 0.5, 4.0  # the range that is applied; real tokenizers stay well inside it
 LEAST_RATIO, MOST_RATIO = 0.2, 10.0  # a ratio out of this range is not believed
 LEAST_TOKENS = 64  # estimated; of a smaller request the chat template is the larger part
@@ -81,7 +85,7 @@ class FactorState(msgspec.Struct, frozen=True):
     @property
     def largest(self) -> int:
         """The largest recent request, in estimated tokens."""
-        return max([size for _, size in self.seen])
+        return max(map(_size, self.seen))
 
 
 def believed(estimated: int, actual: object) -> int | None:
@@ -132,20 +136,20 @@ def _moved(state: FactorState, target: float) -> FactorState:
 
 
 def _coherent(seen: tuple[tuple[float, int], ...]) -> bool:
-    if len(seen) <= TELLING or max(_steps(seen[-CALM_AGAIN - 1 :])) <= COHERENT:
+    recent = list(map(_log_ratio, seen[-CALM_AGAIN - 1 :]))
+    if len(seen) <= TELLING or max(recent) - min(recent) <= COHERENT or max(_steps(recent)) <= COHERENT:
         return True
-    steps = sorted(_steps(seen[-NEIGHBOURS - 1 :]))
+    steps = sorted(_steps(list(map(_log_ratio, seen[-NEIGHBOURS - 1 :]))))
     return steps[len(steps) * 3 // 4] <= COHERENT
 
 
-def _steps(seen: tuple[tuple[float, int], ...]) -> list[float]:
+def _steps(ratios: list[float]) -> list[float]:
     """The distances between neighbouring log ratios."""
-    ratios = [ratio for ratio, _ in seen]
     return [abs(after - before) for before, after in pairwise(ratios)]
 
 
 def _quantile(seen: tuple[tuple[float, int], ...]) -> float:
-    ratios = sorted(ratio for ratio, _ in seen)
+    ratios = sorted(map(_log_ratio, seen))
     return ratios[min(len(ratios) - 1, int(QUANTILE * len(ratios)))]
 
 

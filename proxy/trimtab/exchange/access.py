@@ -75,13 +75,15 @@ def _is_carried(name: bytes) -> bool:
 def tenant(incoming: Incoming) -> bytes:
     """What identifies a tenant: all that the client sent to be recognized. The credential alone, where that is all;
     empty without any."""
-    parts = [name + b": " + value for name in _KEYS if (value := incoming.fields.get(name))]
-    if cookie := incoming.fields.get(b"cookie"):
+    fields = incoming.fields
+    parts = [name + b": " + fields[name] for name in _KEYS if fields.get(name)]
+    if cookie := fields.get(b"cookie"):
         parts += sorted(_lasting_cookies(cookie))
     if query := incoming.query:
         parts += [b"?" + part for part in query.split(b"&") if part[:4].lower() == b"key=" and part[4:]]
-    primary = credential(incoming)
-    return b"\n".join(parts) if len(parts) > 1 or not primary else primary
+    if len(parts) == 1 and (primary := credential(incoming)):
+        return primary
+    return b"\n".join(parts)
 
 
 def _lasting_cookies(cookie: bytes) -> Iterator[bytes]:

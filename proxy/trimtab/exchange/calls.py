@@ -110,7 +110,8 @@ class Calls:
             except BaseException:  # the client has left, or the body it sent cannot be sent on
                 notes.call_ended("cancelled")
                 raise
-        notes.answered(answer.status, answer.retries, _request_id(answer))
+        their_id = answer.fields.get(b"x-request-id", b"").decode("latin-1")
+        notes.answered(answer.status, answer.retries, their_id)
         return answer
 
     def same_server(self, model: str, other: str) -> bool:
@@ -176,11 +177,6 @@ class Calls:
         headers = to_upstream(named, upstream=upstream, content_length=len(body), identity=True, keep_credentials=keep)
         limit, query = _ANSWER_LIMIT, carried.query
         return await self._own_calls.ask(upstream, method, path, headers, body, limit=limit, query=query)
-
-
-def _request_id(answer: Answer) -> str:
-    """The upstream's own id of the request; "" where it gives none."""
-    return next((value for name, value in answer.headers if name.lower() == b"x-request-id"), b"").decode("latin-1")
 
 
 def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:

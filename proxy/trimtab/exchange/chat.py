@@ -11,11 +11,12 @@ import msgspec
 
 from trimtab.conversations.elsewhere import Elsewhere
 from trimtab.conversations.turns import Turn
+from trimtab.exchange.access import carried, credential
 from trimtab.exchange.begun import not_the_stream, waiting
 from trimtab.exchange.decide import Shaping, untouched
 from trimtab.exchange.incoming import Body, Downstream, Incoming
 from trimtab.exchange.notes import Notes, Relayed
-from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
+from trimtab.exchange.offload import LIGHT_KNOWN, REQUESTS, beside, planned_beside
 from trimtab.exchange.outgoing import outgoing, unread_without_marks
 from trimtab.exchange.passthrough import asks_for_stream, upstream_of
 from trimtab.exchange.planning import Planning, Services
@@ -46,8 +47,7 @@ class ChatExchange:
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self._planning = planning = Planning(services, incoming, notes)
-        self._dialect, self._carried = planning.dialect, planning.carried
-        self._credential, self._tenant = planning.credential, planning.tenant
+        self._dialect, self._tenant = planning.dialect, planning.tenant
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
@@ -88,7 +88,7 @@ class ChatExchange:
         if self._planning.observes:
             report = Report(self._shaping, self._notes.edits)
             return await self._forward_untouched("observed", self._planning.without_marks(), report)
-        if error := refusal(self._shaping):
+        if not self._shaping.plan.fits and (error := refusal(self._shaping)):
             raise error
         return await self._forward()
 
@@ -154,12 +154,15 @@ class ChatExchange:
     async def _send(self) -> Verdict:
         """Fetch the summary the plan asks for, apply the plan, call the upstream. The client of a stream that waits for
         the summary gets comments, from then on until the upstream answers."""
-        awaited = self._compaction is not None and bool(self._decided.plan.summary)
+        compaction = self._compaction
+        if compaction is None and not self._down.started:
+            return await self._call_with_usage()
+        awaited = compaction is not None and bool(self._decided.plan.summary)
         every_s = self._calls.keepalive_s if self._notes.stream and (awaited or self._down.started) else 0.0
         pulse = waiting(self._down, every_s, self._incoming.request_id)
         try:
-            if self._compaction is not None:
-                self._gathered = await self._summary(self._compaction)
+            if compaction is not None:
+                self._gathered = await self._summary(compaction)
             if not self._down.started:
                 await pulse.stop()  # a stream that has not begun waits for the upstream's own status
             return await self._call_with_usage()
@@ -185,9 +188,10 @@ class ChatExchange:
         """The text for the gap."""
         notes = self._notes
         with notes.waiting(), notes.span.child("summary"):
-            gathered = await compaction.gather(self._decided, self._credential, self._tenant, self._carried)
+            key, way = credential(self._incoming), carried(self._incoming)
+            gathered = await compaction.gather(self._decided, key, self._tenant, way)
         if gathered.result == "none" and self._decided.plan.ahead:
-            spent = await compaction.spent(self._decided, self._credential, self._tenant) if self._explain else Spent()
+            spent = await compaction.spent(self._decided, key, self._tenant) if self._explain else Spent()
             gathered = msgspec.structs.replace(gathered, result="background", spent=spent)
         notes.gathered = gathered
         if self._decided.plan.summary:
@@ -200,9 +204,11 @@ class ChatExchange:
         shaping = self._shaping
         role = summary_role(self._upstream, shaping.request.model)
         try:
-            usage = self._include_usage
-            heavy, summary = self._planning.heavy, self._gathered.text
-            body = await planned_beside(heavy, outgoing, shaping, summary, role, include_usage=usage)
+            summary, usage = self._gathered.text, self._include_usage
+            if self._planning.heavy:
+                body = await beside(REQUESTS, outgoing, shaping, summary, role, include_usage=usage)
+            else:
+                body = outgoing(shaping, summary, role, include_usage=usage)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._planning.fail_open("apply", bug)
             body = self._planning.without_marks()
@@ -241,9 +247,10 @@ class ChatExchange:
         part = None if turn is None else shown(turn, shaping, summary=bool(self._gathered.text))
         report = Report(shaping, self._notes.edits, self._gathered, conversation=part)
         explained = self._explain or (part is not None and not shaping.request.stream)
+        asks = explained or shaping.request.context_management is not None
         return RelayOptions(
             report,
-            adds=report.fields(obeyed=True, explain=explained),
+            adds=report.fields(obeyed=True, explain=explained) if asks else {},
             include_usage=self._include_usage,
             withhold_overflow=True,
             keepalive_s=self._calls.keepalive_s,
@@ -266,7 +273,6 @@ class ChatExchange:
         if usage is not None or not request.stream or request.include_usage or self._include_usage:
             self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None, self._caller)
         if self._compaction is not None:
-            role = summary_role(self._upstream, request.model)
-            self._compaction.look_ahead(
-                self._shaping, self._credential, self._tenant, self._carried, self._gathered.text, role
-            )
+            role, key = summary_role(self._upstream, request.model), credential(self._incoming)
+            way, text = carried(self._incoming), self._gathered.text
+            self._compaction.look_ahead(self._shaping, key, self._tenant, way, text, role)

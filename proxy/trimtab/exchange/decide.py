@@ -110,7 +110,7 @@ def decide(  # noqa: PLR0913  what a decision goes by
 
 def send_untouched_if_it_may_fit(shaping: Shaping, last: LastCount) -> Shaping:
     """The same decision, or the one to send the request as received where it fits, or may well fit."""
-    if not _doubtful(shaping):
+    if not shaping.plan.edits or not _doubtful(shaping):
         return shaping
     count = last.count
     if count is None:
@@ -128,7 +128,7 @@ def _doubtful(shaping: Shaping) -> bool:
     rules = policy.shaping
     windows = rules.max_messages or rules.summarize_after_messages or rules.truncate == "always"
     # Thinking that was made after an untouched request would be bound to it, and the next one is shaped.
-    if not planned.edits or policy.managed or windows or policy.binds_thinking:
+    if policy.managed or windows or policy.binds_thinking:
         return False
     return shaping.counted(planned.original) <= shaping.budget.usable * DOUBT
 
@@ -156,7 +156,8 @@ def irreducible(shaping: Shaping) -> Breakdown | None:
 
 def caller_of(tenant: bytes, request: Request) -> Caller:
     """Whom lessons and counts from a request bind: digests of its tenant and of the route that it chooses."""
-    return Caller(digest_of(tenant), digest_of(b"\n".join(map(bytes, request.routing))))
+    route = digest_of(b"\n".join(map(bytes, request.routing))) if request.routing else b""
+    return Caller(digest_of(tenant), route)
 
 
 def digest_of(text: bytes) -> bytes:

@@ -61,12 +61,12 @@ class Gateway:
         """Answer one request; what it is about is held by the upstream `holder`, where that is given. Raises only
         CancelledError, when the client has gone or the server stops."""
         dialect = managed(incoming.method, incoming.endpoint)
-        notes = Notes(incoming.request_id, dialect.name if dialect else "passthrough", speaks=spoken(incoming.endpoint))
+        path: PathKind = dialect.name if dialect else "passthrough"
+        notes = Notes(incoming.request_id, path, speaks=dialect or spoken(incoming.endpoint))
         notes.keeps_body = self._services.keeper is not None and self._services.keeper.keeps_text
         self._trace(incoming, notes)
         if dialect is None:
             notes.method, notes.endpoint = incoming.method, incoming.path
-        self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
             if incoming.wants_upgrade:
@@ -130,7 +130,6 @@ class Gateway:
         """Answer a request without an upstream."""
         notes = Notes(incoming.request_id, path)
         self._trace(incoming, notes)
-        self._telemetry.metrics.began()
         try:
             self._access.check(incoming)
             return await work(notes)
@@ -166,7 +165,6 @@ class Gateway:
 
     def _end(self, notes: Notes) -> None:
         """Every exchange ends here, once."""
-        self._telemetry.metrics.ended()
         record = notes.record(notes.clock())
         self._telemetry.observe(record, notes.span)
         if self._services.keeper is not None:
@@ -174,7 +172,8 @@ class Gateway:
 
     def _trace(self, incoming: Incoming, notes: Notes) -> None:
         """Begin the exchange's span where traces are on; else only note the client's trace, which the upstream gets."""
-        notes.trace_id = _trace_id(incoming.fields.get(b"traceparent", b""))
+        if parent := incoming.fields.get(b"traceparent"):
+            notes.trace_id = _trace_id(parent)
         if self._telemetry.trace is not NO_TRACING:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in incoming.headers}
             notes.span = self._telemetry.trace.start(headers)

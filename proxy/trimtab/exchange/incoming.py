@@ -11,7 +11,6 @@ from typing import Protocol
 import msgspec
 
 from trimtab.errors import BodyTooLarge
-from trimtab.exchange.spellings import endpoint_of
 from trimtab.wire.messages import Messages, Parts, listed
 from trimtab.wire.request import Request
 from trimtab.wire.values import has_more_entries, has_more_values
@@ -32,12 +31,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 def first_values(headers: Headers) -> dict[bytes, bytes]:
     """Headers by name; of repeated ones the first counts."""
     return dict(reversed(headers))
-
-
-def plain_path(path: str) -> str:
-    """A path in its plain spelling, for comparing. Most servers treat the other spellings like it (an escaped letter, a
-    slash too many), so requests to them are managed like it."""
-    return path if path == CHAT else endpoint_of(path)
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -157,10 +150,11 @@ class Downstream(Protocol):
 def with_request_id(headers: Headers, request_id: str) -> list[tuple[bytes, bytes]]:
     """The headers of an answer with our id of the request; as `x-request-id` too, unless the upstream set its own."""
     ours = request_id.encode("latin-1", "replace")
-    named = [pair for pair in headers if pair[0] != REQUEST_ID]  # of another Trimtab behind this one
-    if not any(name == b"x-request-id" for name, _ in named):
-        named.append((b"x-request-id", ours))
-    return [*named, (REQUEST_ID, ours)]
+    there = dict(headers)
+    if REQUEST_ID in there:  # of another Trimtab behind this one
+        headers = [pair for pair in headers if pair[0] != REQUEST_ID]
+    own = () if b"x-request-id" in there else ((b"x-request-id", ours),)
+    return [*headers, *own, (REQUEST_ID, ours)]
 
 
 async def reply(downstream: Downstream, status: int, headers: Headers, body: bytes, request_id: str) -> None:

@@ -150,7 +150,12 @@ class Notes:
     @property
     def sent(self) -> bool:
         """Whether the upstream got the request and did not find it too long."""
-        return self.outcome != "refused" and any(call.status or call.end == "cancelled" for call in self.calls)
+        if self.outcome == "refused":
+            return False
+        for call in self.calls:  # noqa: SIM110  every exchange passes here: a generator costs as much as the rest
+            if call.status or call.end == "cancelled":
+                return True
+        return False
 
     def report(self) -> Report | None:
         """What was done with the request, as far as it was planned."""
@@ -160,7 +165,8 @@ class Notes:
 
     def record(self, ended: float) -> Exchange:
         """The record of the exchange, which ended at `ended`, in seconds of the same clock."""
-        shaping = self.shaping
+        shaping, sent = self.shaping, self.sent
+        tokens = _tokens(shaping, sent) if shaping else Tokens()
         ttfb = self.first_byte_at - self.sent_at if self.first_byte_at and self.sent_at else None
         overhead = ended - self.began - self.waited if self.overhead_s is None else self.overhead_s
         return Exchange(
@@ -178,14 +184,14 @@ class Notes:
             stream=self.stream,
             profile=self.profile,
             hint=self.hint,
-            tokens=_tokens(shaping, self.sent) if shaping else Tokens(),
-            edits=self.edits if self.sent else (),
+            tokens=tokens,
+            edits=self.edits if sent else (),
             summary=self.gathered.result,
             summary_cause=self.gathered.cause,
             compaction=Compaction(self.gathered.tokens_in, self.gathered.tokens_out),
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
-            prefix_break=_moved(shaping) if shaping and self.sent else "",
+            prefix_break=_moved(shaping) if shaping and sent else "",
             timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
             overflow=self.overflow,
             fail_open=self.fail_open,
@@ -209,18 +215,14 @@ class Keeper(Protocol):
 
 def _tokens(shaping: Shaping, sent: bool) -> Tokens:
     plan = shaping.plan
+    original = shaping.counted(plan.original)
     return Tokens(
-        shaping.counted(plan.original),
-        shaping.counted(plan.sent) if sent else 0,
+        original,
+        0 if not sent else original if plan.sent == plan.original else shaping.counted(plan.sent),
         shaping.budget.usable,
         shaping.budget.context_size,
         shaping.limit.source,
     )
-
-
-def _moved(shaping: Shaping) -> str:
-    """The stage that made this request's prefix a new one, as the metrics name it."""
-    return {"inputs_cleared": "cleared", None: ""}.get(shaping.plan.prefix_break, shaping.plan.prefix_break or "")
 
 
 def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
@@ -228,6 +230,12 @@ def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
     if shaping is None or usage is None or usage.prompt <= 0 or shaping.plan.sent <= 0:
         return None
     return usage.prompt / shaping.counted(shaping.plan.sent)
+
+
+def _moved(shaping: Shaping) -> str:
+    """The stage that made this request's prefix a new one, as the metrics name it."""
+    stage = shaping.plan.prefix_break
+    return "cleared" if stage == "inputs_cleared" else stage or ""
 
 
 def prices(of: LimitPrices | None) -> Prices | None:

@@ -23,13 +23,14 @@ from trimtab.exchange.decide import Decider, Shaping, caller_of
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Bounds, Incoming
 from trimtab.exchange.notes import Keeper, Notes
-from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, planned_beside
+from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_MESSAGES, LIGHT_NEW, REQUESTS, beside, planned_beside
 from trimtab.exchange.outgoing import outgoing, without_marks
+from trimtab.exchange.policies import Chosen
 from trimtab.exchange.refusals import refusal
 from trimtab.exchange.spellings import deployment_of
 from trimtab.exchange.stored import stateless, turn_of
 from trimtab.exchange.summary_call import Compaction
-from trimtab.limits import Caller
+from trimtab.limits import Caller, Limit
 from trimtab.telemetry import Telemetry
 from trimtab.upstream.families import summary_role
 from trimtab.upstream.settings import UpstreamSettings
@@ -52,18 +53,19 @@ class Services(msgspec.Struct, frozen=True):
 class Planning:
     """One request as read and planned. `reading`, `upstream` and `caller` are there once it is decoded, `shaping` once
     it is decided; `turn` where it is a part of a stored conversation, `elsewhere` where it asks for a response that the
-    upstream will hold."""
+    upstream will hold. `heavy`: planning it, or writing its body, takes more than a few milliseconds."""
 
     reading: Reading
     upstream: UpstreamSettings
     caller: Caller
+    heavy: bool
     shaping: Shaping
     turn: Turn | None = None
     elsewhere: Elsewhere | None = None
 
     def __init__(self, services: Services, incoming: Incoming, notes: Notes) -> None:
         self.dialect = notes.speaks
-        self.credential, self.tenant, self.carried = credential(incoming), tenant(incoming), carried(incoming)
+        self.tenant = tenant(incoming)
         self._calls, self._decider, self._bounds = services.calls, services.decider, services.bounds
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
@@ -72,6 +74,8 @@ class Planning:
     async def whole_history(self, raw: bytes, body: Body, *, reads: bool = False) -> bytes:
         """The request with the stored history that it continues; as it came where there is none. `reads`: nothing is to
         be stored. Raises NotStored, Conflict, StoreUnavailable, BodyTooLarge."""
+        if self._conversations is None:
+            return raw
         with self._notes.waiting():
             found = await turn_of(self._conversations, self._incoming, self.dialect.name, raw, reads=reads)
         if isinstance(found, Elsewhere):
@@ -87,9 +91,12 @@ class Planning:
     async def decode(self, raw: bytes) -> None:
         """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, BodyTooLarge,
         Unreadable for one that only this reader cannot follow, UnknownModel."""
-        self.reading = await planned_beside(len(raw) > LIGHT_KNOWN, self._read, raw)
-        model = self.reading.request.model
-        self.caller = caller_of(self.tenant, self.reading.request)
+        large = len(raw) > LIGHT_KNOWN
+        self.reading = await beside(REQUESTS, self._read, raw) if large else self._read(raw)
+        request = self.reading.request
+        self.heavy = large or len(request.body) > LIGHT_KNOWN or len(request.messages) > LIGHT_MESSAGES
+        model = request.model
+        self.caller = caller_of(self.tenant, request)
         self.upstream = self._calls.route(model or None)
         notes = self._notes
         notes.model, notes.upstream, notes.tenant = model, self.upstream.name, self.caller.tenant
@@ -107,12 +114,6 @@ class Planning:
         return reading
 
     @property
-    def heavy(self) -> bool:
-        """True when planning the request, or writing its body, takes more than a few milliseconds."""
-        request = self.reading.request
-        return len(request.body) > LIGHT_KNOWN or len(request.messages) > LIGHT_MESSAGES
-
-    @property
     def observes(self) -> bool:
         """True when the request is planned and sent as it came."""
         return self._incoming.flag(b"x-trimtab-observe") or self.shaping.policy.shaping.mode == "observe"
@@ -121,7 +122,7 @@ class Planning:
         """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
         `context_management` that cannot be read."""
         try:
-            self.shaping = await self._planned()
+            self.shaping = await self._decided()
         except TrimtabError:
             raise
         except Exception as bug:  # noqa: BLE001  see the module's rule
@@ -129,20 +130,29 @@ class Planning:
             return False
         return True
 
-    async def _planned(self) -> Shaping:
+    async def _decided(self) -> Shaping:
         """Waits at most once for an upstream's limits, shortly."""
         request, upstream, notes = self.reading.request, self.upstream, self._notes
         chosen = self._decider.choose(request, upstream, self._incoming)
         notes.profile, notes.hint = chosen.profile, chosen.hint
-        with notes.waiting():
-            fetch = self._calls.fetching(self.credential, self.carried)
-            limit = await self._decider.limits.limit_of(upstream.name, request.model, fetch, self.caller)
-        began = notes.clock()
+        limit = self._decider.limits.settled(upstream.name, request.model, self.caller) or await self._asked_limit()
+        heavy = self.heavy or (len(request.body) > LIGHT_NEW and self.reading.new > LIGHT_NEW)
         with notes.span.child("plan"):
-            heavy = self.heavy or self.reading.new > LIGHT_NEW
-            known = (self.reading, upstream, chosen, limit, self.dialect, self.caller)
-            shaping = await planned_beside(heavy, self._decider.decide, *known)
-        await planned_beside(heavy, notes.planned, shaping, notes.clock() - began)
+            if heavy:
+                return await beside(REQUESTS, self._planned, chosen, limit)
+            return self._planned(chosen, limit)
+
+    async def _asked_limit(self) -> Limit:
+        """The limit, after asking the upstream."""
+        fetch = self._calls.fetching(credential(self._incoming), carried(self._incoming))
+        with self._notes.waiting():
+            limits, model = self._decider.limits, self.reading.request.model
+            return await limits.limit_of(self.upstream.name, model, fetch, self.caller)
+
+    def _planned(self, chosen: Chosen, limit: Limit) -> Shaping:
+        began = self._notes.clock()
+        shaping = self._decider.decide(self.reading, self.upstream, chosen, limit, self.dialect, self.caller)
+        self._notes.planned(shaping, self._notes.clock() - began)
         return shaping
 
     def fail_open(self, part: Literal["plan", "apply"], bug: Exception) -> None:
@@ -189,4 +199,4 @@ class Planning:
         self._notes.outcome, self._notes.status = "planned", 200
         if self._compaction is None:
             return None
-        return await self._compaction.stored(self.shaping, self.credential, self.tenant)
+        return await self._compaction.stored(self.shaping, credential(self._incoming), self.tenant)

@@ -20,7 +20,7 @@ from trimtab.exchange.include_usage import is_for_us
 from trimtab.exchange.incoming import Downstream, with_request_id
 from trimtab.exchange.notes import Notes, Relayed
 from trimtab.exchange.observed import Observed, is_uneventful
-from trimtab.exchange.offload import LIGHT_PIECE, read_beside, read_in_turns
+from trimtab.exchange.offload import ANSWERS, LIGHT_PIECE, beside, read_beside, read_in_turns
 from trimtab.exchange.pulse import Pulse
 from trimtab.exchange.report import Report, event_with_fields
 from trimtab.exchange.verdict import WHOLE_LIMIT, Verdict, is_heavy, overflow_in
@@ -60,7 +60,8 @@ async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options:
         relayed = relaying.relayed()
         notes.relayed(relayed)
         await verdict.answer.aclose()
-        await relaying.keep_beginning()
+        if options.turn is not None:
+            await relaying.keep_beginning()
     return relayed
 
 
@@ -119,10 +120,10 @@ class _Relay:
         await self._start(content_length=len(body))
         self._notes.only_blank = False
         await self._down.end(body)
-        if good:
-            await read_beside(is_heavy(raw, verdict.encoding), self._observed.whole, raw)
-        else:
-            self._observed.error(raw)
+        read = self._observed.whole if good else self._observed.error
+        if is_heavy(raw, verdict.encoding):
+            return await beside(ANSWERS, read, raw)
+        read(raw)
 
     async def keep_beginning(self) -> None:
         """Store as much of a turn as the client got of its answer, where it has not been stored. Never raises."""

@@ -103,9 +103,8 @@ class Report(msgspec.Struct, frozen=True):
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The `x-trimtab-*` response headers."""
         gathered = self.gathered
-        sizes = ", ".join(f"{name}={tokens}" for name, tokens in self._sizes().items())
         out = [
-            (b"x-trimtab-tokens", sizes.encode()),
+            (b"x-trimtab-tokens", b"original=%d, sent=%d, budget=%d" % self._sizes()),
             (b"x-trimtab-edits", self._edits() if self.edits else _NO_EDITS),
             (b"x-trimtab-limit-source", self.shaping.limit.source.encode()),
         ]
@@ -117,10 +116,12 @@ class Report(msgspec.Struct, frozen=True):
             out.append((b"x-trimtab-summary-messages", b"%d" % gathered.messages))
         return out + (self.conversation.headers() if self.conversation else [])
 
-    def _sizes(self) -> dict[str, int]:
+    def _sizes(self) -> tuple[int, int, int]:
+        """Tokens of the original, of what was sent, and of the budget."""
         plan, counted = self.shaping.plan, self.shaping.counted
-        sent = counted(plan.sent) if self.sent else 0
-        return {"original": counted(plan.original), "sent": sent, "budget": self.shaping.budget.usable}
+        original = counted(plan.original)
+        sent = original if plan.sent == plan.original else counted(plan.sent)
+        return original, sent if self.sent else 0, self.shaping.budget.usable
 
     def _edits(self) -> bytes:
         done = {e.stage: e.count for e in self.edits}
@@ -131,7 +132,8 @@ class Report(msgspec.Struct, frozen=True):
         return b": trimtab " + msgspec.json.encode(self._shown()) + b"\n\n"
 
     def _shown(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"tokens": self._sizes(), "edits": {e.stage: e.count for e in self.edits}}
+        sizes = dict(zip(("original", "sent", "budget"), self._sizes(), strict=True))
+        shown: dict[str, Any] = {"tokens": sizes, "edits": {e.stage: e.count for e in self.edits}}
         if self.gathered.result != "none":
             shown["summary"] = self.gathered.result
         if self.gathered.messages:

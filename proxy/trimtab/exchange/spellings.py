@@ -8,6 +8,7 @@ LiteLLM find the window of a model, are passed on; they only read. Anything else
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -43,8 +44,18 @@ def api_path(method: str, path: str) -> str | None:
     return f"/v1{path}" if _WITHOUT.fullmatch(path) else None
 
 
+@lru_cache(maxsize=64)
+def paths_of(method: str, raw_path: bytes) -> tuple[str, str]:
+    """The path of a request, escaped, and its plain spelling. A path to the API in the spelling that begins with
+    `/v1/`. `raw_path` is as it was sent, with its query or without."""
+    path = raw_path.split(b"?")[0].decode("latin-1")
+    path = api_path(method, path) or path
+    return path, endpoint_of(path)
+
+
 def endpoint_of(path: str) -> str:
-    """The plain spelling of an API path, by which its kind is known."""
+    """The plain spelling of an API path, by which its kind is known. Most servers treat the other spellings like it (an
+    escaped letter, a slash too many), so requests to them are managed like it."""
     if found := _AZURE.fullmatch(path):
         path = f"/v1/{found[2]}"
     return re.sub("/+", "/", unquote(path)).rstrip("/")

@@ -8,13 +8,13 @@ relay. A stream whose first event is long in coming is relayed before it is know
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import msgspec
 
 from trimtab.exchange.beginning import Beginning, empty
-from trimtab.exchange.offload import LIGHT_NEW, LIGHT_PIECE, read_beside
+from trimtab.exchange.offload import ANSWERS, LIGHT_NEW, LIGHT_PIECE, beside, read_beside
 from trimtab.overflow.classify import Overflow, classify
 from trimtab.overflow.empty import empty_answer
 from trimtab.overflow.normalize import normalize
@@ -67,11 +67,10 @@ async def inspect(
 ) -> Verdict:
     """Read as much of an answer to what was `sent` as it takes to know whether it is an overflow; of a stream for at
     most `patience_s` seconds (0: until its first bytes). Raises what `Answer.read` raises."""
-    fields = {name.lower(): value for name, value in answer.headers}
-    kind, encoding = _value(fields, b"content-type"), encoding_of(answer)
+    kind, encoding = answer.fields.get(b"content-type", b"").decode("latin-1").strip().lower(), encoding_of(answer)
     if answer.status >= 400:
         return await _inspect_error(answer, encoding, sent)
-    labelled, alone = kind.startswith(EVENT_STREAM), _cannot_be_events(fields, kind, encoding)
+    labelled, alone = kind.startswith(EVENT_STREAM), _cannot_be_events(answer, kind, encoding)
     head = b"" if labelled or alone else await read_past_blanks(answer, EVENTS_HEAD)
     if labelled or begins_like_events(head):
         beginning = Beginning(answer, encoding, patience_s, sent, says_nothing)
@@ -85,7 +84,10 @@ async def inspect(
     raw = await answer.read(WHOLE_LIMIT)
     if not answer.complete:
         return Verdict(answer, encoding=encoding)
-    overflow = await read_beside(is_heavy(raw, encoding), overflow_in, answer.status, raw, encoding, sent)
+    if is_heavy(raw, encoding):
+        overflow = await beside(ANSWERS, overflow_in, answer.status, raw, encoding, sent)
+    else:
+        overflow = overflow_in(answer.status, raw, encoding, sent)
     return Verdict(answer, overflow, raw, encoding=encoding, sent=sent, empty=not raw.strip())
 
 
@@ -134,8 +136,8 @@ def is_heavy(raw: bytes, encoding: str) -> bool:
 
 def readable(raw: bytes, encoding: str) -> bytes:
     """A whole answer, decoded; empty where it cannot be decoded, or has more values than any real one."""
-    body = decode_or_empty(raw, encoding, WHOLE_LIMIT)
-    return b"" if has_more_values(body, _MOST_VALUES) else body
+    body = decode_or_empty(raw, encoding, WHOLE_LIMIT) if encoding else raw
+    return b"" if len(body) > _MOST_VALUES and has_more_values(body, _MOST_VALUES) else body
 
 
 def overflow_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> Overflow | None:
@@ -146,8 +148,7 @@ def overflow_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> Ov
 
 def encoding_of(answer: Answer) -> str:
     """The content-encoding of an answer; "" for none."""
-    encoding = next((value for name, value in answer.headers if name.lower() == b"content-encoding"), b"")
-    found = encoding.decode("latin-1").strip().lower()
+    found = answer.fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
     return "" if found == "identity" else found
 
 
@@ -167,16 +168,12 @@ def _error_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> tupl
     return overflow, status == 413 and overflow is None and not _asks_to_wait(text)
 
 
-def _cannot_be_events(fields: Mapping[bytes, bytes], kind: str, encoding: str) -> bool:
+def _cannot_be_events(answer: Answer, kind: str, encoding: str) -> bool:
     """True when the headers rule out an event stream: JSON with a length, as most answers have. The label of a
     compressed body is believed."""
-    return bool(encoding) or (b"content-length" in fields and kind.startswith(JSON))
+    return bool(encoding) or (b"content-length" in answer.fields and kind.startswith(JSON))
 
 
 def _asks_to_wait(text: bytes) -> bool:
     """Whether an error is about a rate: some of those come as a 413, and fewer bytes at once do not help then."""
     return is_about_rate_or_quota(normalize(text[:_HEAD_LIMIT].decode("utf-8", "replace")))
-
-
-def _value(fields: Mapping[bytes, bytes], name: bytes) -> str:
-    return fields.get(name, b"").decode("latin-1").strip().lower()

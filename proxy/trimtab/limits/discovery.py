@@ -84,10 +84,19 @@ class Discovery:
         known = self._known.get(upstream)
         return known.found_at if known else 0.0
 
+    def is_due(self, upstream: str, model: str) -> bool:
+        """True when `ask` would begin a round, or wait for the first."""
+        known = self._known.get(upstream)
+        return known is None or not known.waited or self._begins(known, upstream, model)
+
+    def _begins(self, known: _Known, upstream: str, model: str) -> bool:
+        due = self._clock() >= known.due or self._is_new(known, upstream, model)
+        return due and upstream not in self._rounds
+
     async def ask(self, upstream: str, model: str, fetch: Fetch) -> None:
         """Start a round if one is due. Waits for it, at most `first_wait_s`, if it is the upstream's first."""
         known = self._known.setdefault(upstream, _Known())
-        if upstream not in self._rounds and (self._clock() >= known.due or self._is_new(known, upstream, model)):
+        if self._begins(known, upstream, model):
             self._begin(upstream, model, fetch)
         running = self._rounds.get(upstream)
         if running is not None and not known.waited:

@@ -76,9 +76,14 @@ class Lessons:
         self._accepted: LRU[_Key, tuple[int, float]] = LRU(_MOST_PAIRS)  # tokens, and when (`wall`)
         self._listed: LRU[_Key, Lesson] = LRU(_MOST_PAIRS)  # lessons that a listing ended once
 
+    @property
+    def any(self) -> bool:
+        """True when there are lessons, of anyone about any model."""
+        return bool(self._held or self._own)
+
     def of(self, upstream: str, model: str, caller: Caller = ANYONE) -> Lesson | None:
         """The lesson in force for `caller`, or None. Quick: it runs on every request."""
-        if not self._held and not self._own:
+        if not self.any:
             return None
         lesson: Lesson | None = None
         for held in self._in_force((upstream, model, caller.route), caller.tenant):
@@ -118,6 +123,8 @@ class Lessons:
         key = (upstream, model, caller.route)
         if tokens >= self._accepted.get(key, (0, 0.0))[0]:
             self._accepted[key] = (tokens, self._wall())
+        if not (self._held or self._own):
+            return False
         return self._end(key, caller.tenant, lambda held: disproved(held.lesson, tokens))
 
     def note_listed(self, upstream: str, model: str, window: int, found_at: float, caller: Caller = ANYONE) -> bool:

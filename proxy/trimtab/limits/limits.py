@@ -85,6 +85,16 @@ class Limits:
         """The limit as it is written or listed. Quick."""
         return self._resolved(upstream, model)
 
+    def settled(self, upstream: str, model: str, caller: Caller = ANYONE) -> Limit | None:
+        """The limit for `caller` where nobody is to be asked for it first; None where `limit_of` asks the store or the
+        upstream, or compares a listing with a lesson. Quick."""
+        if self._sharing.is_due(upstream, model):
+            return None
+        limit = self._resolved(upstream, model)
+        if self._settings.discover and limit.source not in _WRITTEN:
+            return None if self._lessons.any or self._discovery.is_due(upstream, model) else limit
+        return self.known(upstream, model, caller) if self._lessons.any else limit
+
     async def limit_of(self, upstream: str, model: str, fetch: Fetch, caller: Caller = ANYONE) -> Limit:
         """The limit, after asking the upstream where that is due. The first request to an upstream waits at most
         `first_wait_s`, later ones do not wait. Where the window is configured, the upstream is not asked."""

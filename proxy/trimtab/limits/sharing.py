@@ -7,6 +7,7 @@ again every SYNC_S seconds. The last writer wins: replicas differ by one step, f
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 
 from lru import LRU
@@ -31,15 +32,19 @@ class Sharing:
         self._due: LRU[_Pair, float] = LRU(_MOST_PAIRS)  # clock seconds of the next reading
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def is_due(self, upstream: str, model: str) -> bool:
+        """True when the store is to be read now."""
+        return self._store is not None and self._clock() >= self._due.get((upstream, model), -math.inf)
+
     async def sync(self, upstream: str, model: str, wait_s: float) -> None:
         """Read the store if that is due. Waits at most `wait_s` seconds, and only the first time."""
-        pair = (upstream, model)
-        due = self._due.get(pair)
-        if self._store is None or (due is not None and self._clock() < due):
+        if self._store is None or not self.is_due(upstream, model):
             return
+        pair = (upstream, model)
+        first = pair not in self._due
         self._due[pair] = self._clock() + SYNC_S
         task = self._start(self._read(self._store, upstream, model))
-        if due is None:
+        if first:
             await asyncio.wait({task}, timeout=wait_s)
 
     def share_factor(self, upstream: str, model: str) -> None:

@@ -38,7 +38,7 @@ from trimtab.overflow.error_body import ErrorBody
 from trimtab.overflow.figures import Figures, figures_in_fields, read_figures
 from trimtab.overflow.normalize import normalize
 from trimtab.overflow.sent import OwnWords, Sent, own_words
-from trimtab.overflow.unwrap import unwrap, unwrap_event
+from trimtab.overflow.unwrap import is_chunk, unwrap, unwrap_event
 from trimtab.overflow.vetoes import code_rules_out_overflow, is_about_another_size, is_about_rate_or_quota
 from trimtab.overflow.wordings import STRONG_CODE, TOO_LONG, WEAK_CODE
 
@@ -102,7 +102,7 @@ def classify(status: int, body: bytes, sent: Sent | None = None) -> Overflow | N
     `body` is JSON, text, HTML or the text of an event stream, without a content-encoding. `sent` is what it answers;
     without it nothing can be compared.
     """
-    if status in _ABOUT_THE_CALLER:
+    if status in _ABOUT_THE_CALLER or (status < 400 and body.startswith(b"{") and is_chunk(body)):
         return None
     if status in (400, 413) and not body.strip():
         return Overflow(message="")

@@ -50,21 +50,20 @@ def create_app(parts: Parts) -> ASGIApp:
     held = parts.settings.conversations is not None
     front = Front(parts.gateway, parts.load, parts.watches, max_body, pages, serves if held else None)
     origins = parts.settings.server.allowed_origins
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        # The path as it was sent: `/%761/` is another path, and must not reach an upstream as `/v1/`.
-        api = scope["type"] == "http" and is_api(scope["method"], scope.get("raw_path") or b"")
-        await (front if api else pages)(scope, receive, send)
-
-    shared: ASGIApp = Cors(app, origins) if origins else app  # type: ignore[assignment]
+    api: Any = Cors(front, origins) if origins else front  # type: ignore[arg-type]
+    shared: Any = Cors(pages, origins) if origins else pages
     private = guarded(pages)
 
-    async def apart(scope: Any, receive: Any, send: Any) -> None:
+    def app(scope: Any, receive: Any, send: Any) -> Any:
+        if scope["type"] != "http":
+            return pages(scope, receive, send)
+        # The path as it was sent: `/%761/` is another path, and must not reach an upstream as `/v1/`.
+        if is_api(scope["method"], scope.get("raw_path") or b""):
+            return api(scope, receive, send)
         # What operators see is for its own page: origins that may call the API may not read it.
-        own = scope["type"] == "http" and scope["path"].startswith("/ui")
-        await (private if own else shared)(scope, receive, send)
+        return (private if scope["path"].startswith("/ui") else shared)(scope, receive, send)
 
-    return apart
+    return app
 
 
 def is_api(method: str, raw_path: bytes) -> bool:

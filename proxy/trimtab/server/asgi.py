@@ -12,8 +12,8 @@ from random import getrandbits
 from typing import Any
 
 from trimtab.errors import BodyTooLarge, UnknownEncoding, UploadTimeout
-from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values, plain_path
-from trimtab.exchange.spellings import api_path
+from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values
+from trimtab.exchange.spellings import paths_of
 from trimtab.server.load import Load
 from trimtab.server.watch import Message, Receive, Send
 from trimtab.wire.encoding import decode_body
@@ -185,8 +185,7 @@ def incoming_of(scope: Message) -> Incoming:
     random one."""
     headers = list(scope["headers"])
     fields = first_values(headers)
-    path = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
+    path, endpoint = paths_of(scope["method"], scope.get("raw_path") or scope["path"].encode())
     given = fields.get(b"x-request-id", b"").decode("latin-1")
     request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
-    path = api_path(scope["method"], path) or path
-    return Incoming(scope["method"], path, plain_path(path), scope["query_string"], headers, request_id, fields)
+    return Incoming(scope["method"], path, endpoint, scope["query_string"], headers, request_id, fields)

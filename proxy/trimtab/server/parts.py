@@ -89,7 +89,7 @@ class Parts:
         self.gateway = Gateway(self._services(settings), access)
         max_bytes = server.max_in_flight_mb * _MB if server.max_in_flight_mb else bodies_within(memory_limit())
         self.load = Load(server.max_in_flight, max_bytes)
-        self.telemetry.watch_load(lambda: (self.load.bytes, max_bytes))
+        self.telemetry.watch_load(lambda: (self.load.requests, self.load.bytes, max_bytes))
         self.watches = Watches()
 
     def adopt(self, settings: Settings) -> None:

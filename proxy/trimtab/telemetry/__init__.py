@@ -73,7 +73,7 @@ class Telemetry:
         self.log = lines
         self.trace = trace
         self._redis: tuple[str, Callable[[], bool]] | None = None
-        self._load: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self._load: Callable[[], tuple[int, int, int]] = lambda: (0, 0, 0)
         self._ended: list[Ended] = []
         self._scheduled = False  # `settle` will be called soon
 
@@ -102,7 +102,6 @@ class Telemetry:
         ended, self._ended, self._scheduled = self._ended, [], False
         for exchange, _ in ended:
             self.metrics.observe(exchange)
-        self.metrics.settle()
         self.log.exchanges(ended)
 
     def summary_run(self, run: SummaryRun) -> None:
@@ -120,15 +119,15 @@ class Telemetry:
         the metric is absent."""
         self._redis = (mode, answers)
 
-    def watch_load(self, held: Callable[[], tuple[int, int]]) -> None:
-        """Report at each scrape the bytes of request bodies held, and how many may be."""
-        self._load = held
+    def watch_load(self, load: Callable[[], tuple[int, int, int]]) -> None:
+        """Report at each scrape the requests in flight, the bytes of bodies that are held, and how many may be."""
+        self._load = load
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Body and content type of `/metrics`: OpenMetrics when the `Accept` header asks for it, else Prometheus'
         text."""
         self.settle()
-        self.metrics.bodies_held(*self._load())
+        self.metrics.in_flight(*self._load())
         if self._redis is not None:
             mode, answers = self._redis
             self.metrics.redis_up(mode, answers())

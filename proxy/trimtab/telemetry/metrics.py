@@ -61,7 +61,6 @@ class Metrics:
         self._serve_cache: set[str] = set()
         self._known_models: set[str] = set()
         self._context_sizes: dict[tuple[str, str], int] = {}
-        self._held = 0
         self._bind()
         self._start_at_zero()
         self._series[names.BUILD.name][(version,)].set(1)
@@ -82,7 +81,6 @@ class Metrics:
         self._ttft = of[names.TIME_TO_FIRST_TOKEN.name]
         self._shaping = of[names.SHAPING.name][()]
         self._overhead = of[names.OVERHEAD.name][()]
-        self._inflight = of[names.INFLIGHT.name][()]
 
     def _start_at_zero(self) -> None:
         """Make series at 0: a rate over a counter misses the first step of a series that did not exist before."""
@@ -220,20 +218,9 @@ class Metrics:
         if usd:
             self._series[names.SAVED_USD.name][(model,)].inc(self._ledgers[model].add(usd))
 
-    def began(self) -> None:
-        """A request arrived."""
-        self._held += 1
-
-    def ended(self) -> None:
-        """A request that began has ended."""
-        self._held -= 1
-
-    def settle(self) -> None:
-        """Set the number of requests in flight."""
-        self._inflight.set(self._held)
-
-    def bodies_held(self, held: int, most: int) -> None:
-        """The bytes of request bodies held now, and how many may be."""
+    def in_flight(self, requests: int, held: int, most: int) -> None:
+        """The requests that are in flight now, the bytes of bodies that are held, and how many may be."""
+        self._series[names.INFLIGHT.name][()].set(requests)
         self._series[names.INFLIGHT_BYTES.name][()].set(held)
         self._series[names.INFLIGHT_BYTES_LIMIT.name][()].set(most)
 

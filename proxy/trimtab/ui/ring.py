@@ -85,12 +85,8 @@ class Ring:
         self._views = self._bytes = 0
         self.runs: deque[tuple[float, SummaryRun]] = deque(maxlen=_RUNS)
         self.newest = 0  # number of the newest exchange
+        self.keeps_text = settings.text  # whether bodies are kept
         self._added: asyncio.Event | None = None  # somebody waits for the next exchange
-
-    @property
-    def keeps_text(self) -> bool:
-        """Whether bodies are kept."""
-        return self._settings.text
 
     def add(self, exchange: Exchange, notes: Notes) -> None:
         """Keep one exchange that has ended."""

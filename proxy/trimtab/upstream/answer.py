@@ -19,14 +19,16 @@ from trimtab.upstream.settings import UpstreamSettings
 
 
 class Answer:
-    """Use it with `async with`, or call `aclose()`: at the end, on an error, on cancellation."""
+    """Use it with `async with`, or call `aclose()`: at the end, on an error, on cancellation. Names of `headers` are in
+    lower case; `fields` has the first value of each."""
 
-    __slots__ = ("_head", "_response", "_upstream", "headers", "retries", "status")
+    __slots__ = ("_head", "_response", "_upstream", "fields", "headers", "retries", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, upstream: UpstreamSettings) -> None:
         self.status: int = response.status
         self.retries = 0  # failed tries before this answer
-        self.headers: list[tuple[bytes, bytes]] = list(response.raw_headers)
+        self.headers: list[tuple[bytes, bytes]] = [(name.lower(), value) for name, value in response.raw_headers]
+        self.fields: dict[bytes, bytes] = dict(reversed(self.headers))
         self._response = response
         self._upstream = upstream
         self._head: list[bytes] = []
@@ -73,13 +75,13 @@ class Answer:
         size = sum(map(len, self._head))
         content = self._response.content
         try:
-            while size < limit and (chunk := await content.readany()):
+            while size < limit and not content.at_eof() and (chunk := await content.readany()):
                 self._head.append(chunk)
                 size += len(chunk)
         except AIOHTTP_ERRORS as error:
             self._response.close()
             raise interruption(error, self._upstream) from error
-        return b"".join(self._head)
+        return self._head[0] if len(self._head) == 1 else b"".join(self._head)
 
     async def aclose(self) -> None:
         """Release the connection; close it when the body was not read to its end. May be called again. Never raises."""

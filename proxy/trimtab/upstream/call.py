@@ -10,7 +10,7 @@ the same again, whatever its status. When the retries run out, the last answer i
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Protocol
 
 import stamina
@@ -43,8 +43,8 @@ class Head(Protocol):
         ...
 
     @property
-    def headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """Name and value of every header."""
+    def fields(self) -> Mapping[bytes, bytes]:
+        """The first value of every header, by its name in lower case."""
         ...
 
 
@@ -156,7 +156,7 @@ def is_about_the_request(status: int, body: bytes) -> bool:
 
 
 def _value(answer: Head, name: bytes) -> bytes:
-    return next((value.strip() for found, value in answer.headers if found.lower() == name), b"")
+    return answer.fields.get(name, b"").strip()
 
 
 def _texts(headers: Pairs) -> list[tuple[str, str]]:

@@ -135,7 +135,7 @@ class Client:
 
 async def _would_be_the_same(answer: Answer) -> bool:
     """Whether an error that is short, and states its length, is about the request."""
-    fields = {name.lower(): value for name, value in answer.headers}
+    fields = answer.fields
     size = parse_content_length(fields.get(b"content-length", b""))
     if not size or size > _SHORT_ERROR:
         return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import itemgetter
 from urllib.parse import urlsplit
 
 from trimtab.errors import InvalidRequest
@@ -50,12 +51,13 @@ _OF_THE_BODY = frozenset(
     }
 )
 _LENGTH = frozenset({b"content-length"})
+_value = itemgetter(1)
 _OURS = b"x-trimtab-"
 _FORBIDDEN = re.compile(rb"[\r\n\0]")
 # Characters that are invalid in a field value. In an answer they become spaces (RFC 9110 §5.5): our server would refuse
 # to send them.
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-_NOT_A_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
+_NOT_A_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9a-z-]")
 
 
 def to_upstream(
@@ -67,7 +69,7 @@ def to_upstream(
     identity: bool = False,
     keep_credentials: bool = True,
 ) -> Pairs:
-    """The headers of a request to `upstream`, names in lower case.
+    """The headers of a request to `upstream`, from the client's; all names are in lower case.
 
     `content_length` is the body's size in bytes, None for a streamed one, which keeps the length the client stated, if
     any. `body_changed` drops what described the old bytes. `identity` asks for an uncompressed answer.
@@ -75,7 +77,8 @@ def to_upstream(
 
     Raises InvalidRequest for a header that would break the framing.
     """
-    pairs, fields = _checked(headers)
+    pairs = list(headers)
+    fields = _checked(pairs)
     credentials_go = upstream.api_key is not None or not keep_credentials
     dropped = _dropped(tuple(upstream.headers), body_changed, identity, credentials_go)
     if b"connection" in fields:
@@ -86,20 +89,21 @@ def to_upstream(
         kept.append((b"content-length", size))
     if identity:
         kept.append((b"accept-encoding", b"identity"))
-    return [(b"host", host(upstream.base_url)), *kept, *_configured(upstream)]
+    own = _configured(upstream) if upstream.headers or upstream.api_key is not None else ()
+    return [(b"host", host(upstream.base_url)), *kept, *own]
 
 
 def to_client(
     headers: Iterable[tuple[bytes, bytes]], *, body_changed: bool = False, length_known: bool = True
 ) -> Pairs:
-    """The headers of an answer to the client, names in lower case: end-to-end headers, repeated ones (`set-cookie`)
-    included.
+    """The headers of an answer to the client, from the upstream's: end-to-end headers, repeated ones (`set-cookie`)
+    included. All names are in lower case.
 
     With `body_changed` (decoded, or edited) the caller adds `content-length` and `content-encoding` itself. Without
     `length_known` the length is left out, because the body that is sent may have another one.
     """
-    pairs = [(name.lower(), value) for name, value in headers]
-    if _CONTROL.search(b" ".join([value for _, value in pairs])):
+    pairs = list(headers)
+    if _CONTROL.search(b" ".join(map(_value, pairs))):
         pairs = [(name, _CONTROL.sub(b" ", value)) for name, value in pairs]
     fields, dropped = dict(pairs), HOP_BY_HOP
     if b"connection" in fields:
@@ -121,15 +125,14 @@ def host(base_url: str) -> bytes:
     return shown.encode("idna" if not shown.isascii() else "ascii")
 
 
-def _checked(headers: Iterable[tuple[bytes, bytes]]) -> tuple[Pairs, dict[bytes, bytes]]:
-    """The headers with names in lower case, as pairs and by name. Raises InvalidRequest."""
-    pairs = [(name.lower(), value) for name, value in headers]
-    if _FORBIDDEN.search(b" ".join([value for _, value in pairs])):
+def _checked(pairs: Pairs) -> dict[bytes, bytes]:
+    """The headers by name. Raises InvalidRequest."""
+    if _FORBIDDEN.search(b" ".join(map(_value, pairs))):
         raise InvalidRequest("Line break or NUL character in a header value. Remove it.")
     fields = dict(pairs)
     if b"" in fields or _NOT_A_NAME.search(b"".join(fields)):
         raise InvalidRequest("Invalid character in a header name. Use letters, digits and hyphens.")
-    return pairs, fields
+    return fields
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from the environment.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import NamedTuple
 
@@ -34,11 +35,12 @@ _SHORT_ERROR = 64 * 1024  # bytes of an error that is read before another try
 
 
 class Reply(NamedTuple):
-    """The answer to a call of our own. `body` is decoded; it is empty when its content-encoding cannot be decoded.
+    """The answer to a call of our own. `fields` has the first value of each header, by its name. `body` is decoded; it
+    is empty when its content-encoding cannot be decoded.
     `retries`: tries that failed before."""
 
     status: int
-    headers: Pairs
+    fields: Mapping[bytes, bytes]
     body: bytes
     retries: int = 0
 
@@ -89,7 +91,8 @@ class OwnCalls:
         except _ERRORS as error:
             return failure(_cause(error), upstream)
         try:
-            return Reply(response.status_code, response.headers.raw, await _read(response, limit))
+            fields = {name.lower(): value for name, value in reversed(response.headers.raw)}
+            return Reply(response.status_code, fields, await _read(response, limit))
         except _ERRORS as error:
             return Failure(interruption(_cause(error), upstream), Retry.NEVER)
         finally:

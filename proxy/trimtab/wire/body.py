@@ -71,7 +71,7 @@ class Layout(Generic[HeadT]):
         Raises InvalidRequest when it is not JSON, and Unreadable when it is JSON but not an object with a list of
         messages, or nested or encoded in a way that is not supported here.
         """
-        if has_more_of(body, b"\\", _MOST_BACKSLASHES):
+        if len(body) > _MOST_BACKSLASHES and has_more_of(body, b"\\", _MOST_BACKSLASHES):
             raise Unreadable("too many characters that are escaped")
         if known and (head := self._without(known, body)) is not None:
             return body, head, Messages(body, getattr(head, self.name)[1:], known, self.name)
@@ -155,9 +155,9 @@ def request_of(
         messages,
         head.model,
         bool(head.stream),
-        max((n for n in limits if n is not None and n > 0), default=None),
-        tuple([raw for raw in extras if is_present(raw)]),
-        routing=tuple([raw for raw in _routing(head) if is_present(raw)]),
+        max([n for n in limits if n is not None and n > 0], default=None),
+        tuple([raw for raw in filter(len, extras) if is_present(raw)]),
+        routing=tuple([raw for raw in filter(len, _routing(head)) if is_present(raw)]),
         **{"has_tools": is_present(head.tools), **fields},
     )
 

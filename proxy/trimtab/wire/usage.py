@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,8 +35,21 @@ def usage_of(data: bytes) -> Usage | None:
     """The usage in a JSON body, or in the `data` of one event; None without one. Never raises."""
     if b'"usage"' not in data or not _HAS_USAGE.search(data):
         return None
-    answer = _decoded(_decode_answer, data)
-    return None if answer is None else _usage(answer)
+    found: _Counts | None
+    try:
+        answer = _decode_answer(data)
+        found = answer.usage if answer.usage is not None or answer.x_groq is None else answer.x_groq.usage
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        found = _leniently(data)
+    if found is None or (found.prompt_tokens is None and found.completion_tokens is None):
+        return None
+    details = found.prompt_tokens_details
+    cached = details.cached_tokens if details is not None else None
+    cached = found.prompt_cache_hit_tokens if cached is None else cached
+    cached = found.cached_tokens if cached is None else cached
+    if cached is not None and found.prompt_tokens is not None and cached > found.prompt_tokens:
+        cached = None
+    return Usage(found.prompt_tokens, found.completion_tokens, cached)
 
 
 def decoded_usage(data: bytes, *within: str) -> dict[str, Any] | None:
@@ -52,19 +65,43 @@ def decoded_usage(data: bytes, *within: str) -> dict[str, Any] | None:
     return None
 
 
-class _Groq(msgspec.Struct):
-    usage: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Answer(msgspec.Struct):
-    """The fields that are read; all others are skipped without being built."""
+class _Any(msgspec.Struct):
+    """The fields that are read, of any type; all others are skipped without being built."""
 
     usage: msgspec.Raw = msgspec.Raw(b"null")
     x_groq: msgspec.Raw = msgspec.Raw(b"null")
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_COUNT)]
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: Count | None = None
+
+
+class _Counts(msgspec.Struct):
+    """OpenAI's fields; the last two are DeepSeek's and Moonshot's."""
+
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    prompt_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: Count | None = None
+    cached_tokens: Count | None = None
+
+
+class _Groq(msgspec.Struct):
+    usage: _Counts | None = None
+
+
+class _Answer(msgspec.Struct):
+    """An answer whose usage is as it should be: `usage` at its top, or where Groq's streams put it."""
+
+    usage: _Counts | None = None
+    x_groq: _Groq | None = None
+
+
 _decode_answer = msgspec.json.Decoder(_Answer).decode
-_decode_groq = msgspec.json.Decoder(_Groq).decode
+_decode_whatever = msgspec.json.Decoder(_Any).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -76,33 +113,23 @@ def _decoded(decode: Callable[[bytes | msgspec.Raw], Any], data: bytes | msgspec
         return None
 
 
-def _decoded_usage(data: msgspec.Raw) -> Any:
-    return _decoded(_decode_any, data) if len(data) <= _MAX_BYTES else None
-
-
-def _usage(answer: _Answer) -> Usage | None:
-    """The usage object at the top of an answer, or where Groq's streams put it."""
-    found = _decoded_usage(answer.usage)
-    if not isinstance(found, dict) and (groq := _decoded(_decode_groq, answer.x_groq)):
-        found = _decoded_usage(groq.usage)
-    if not isinstance(found, dict):
+def _leniently(data: bytes) -> _Counts | None:
+    """The counts of an answer that has fields of other types: what is no count is left out."""
+    answer = _decoded(_decode_whatever, data)
+    if answer is None:
         return None
-    prompt, completion = count(found.get("prompt_tokens")), count(found.get("completion_tokens"))
-    if prompt is None and completion is None:
-        return None
-    return Usage(prompt, completion, _cached(found, prompt))
+    groq = _decoded(_decode_whatever, answer.x_groq)
+    for raw in (answer.usage, groq.usage if groq is not None else b"null"):
+        found = _decoded(_decode_any, raw) if len(raw) <= _MAX_BYTES else None
+        if isinstance(found, dict):
+            counts = {name: count(found.get(name)) for name in _COUNTED}
+            details = found.get("prompt_tokens_details")
+            cached = _Details(count(details.get("cached_tokens"))) if isinstance(details, dict) else None
+            return _Counts(prompt_tokens_details=cached, **counts)
+    return None
 
 
-def _cached(usage: dict[str, Any], prompt: int | None) -> int | None:
-    """Cached prompt tokens, from OpenAI's field, DeepSeek's, or Moonshot's. Never more than the prompt."""
-    details = usage.get("prompt_tokens_details")
-    fields = (
-        details.get("cached_tokens") if isinstance(details, dict) else None,
-        usage.get("prompt_cache_hit_tokens"),
-        usage.get("cached_tokens"),
-    )
-    cached = next((found for field in fields if (found := count(field)) is not None), None)
-    return None if cached is not None and prompt is not None and cached > prompt else cached
+_COUNTED = ("prompt_tokens", "completion_tokens", "prompt_cache_hit_tokens", "cached_tokens")
 
 
 def count(value: Any) -> int | None:
