@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.context.edits import Breakdown, Edit, Gap, Plan
+from trimtab.context.edits import Announcement, Breakdown, Edit, Gap, Plan
 
 EDIT = Edit("cleared", 3, 100, 70, "old tool result")
 
@@ -16,7 +16,7 @@ EDIT = Edit("cleared", 3, 100, 70, "old tool result")
         (Plan(9, 9, 9, True, edits=(EDIT,)), True, True),
         (Plan(9, 9, 9, True, edits=(EDIT,), gap=Gap(1, 30)), True, True),
         (Plan(9, 9, 9, True, unpin=(2,)), True, False),
-        (Plan(9, 9, 9, True, announce=0), True, False),
+        (Plan(9, 9, 9, True, announce=Announcement(0, 42)), True, False),
     ],
 )
 def test_whether_anything_changes(plan: Plan, changes: bool, shaped: bool) -> None:

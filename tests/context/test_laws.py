@@ -57,6 +57,11 @@ def kept_as(found: Plan, stage: str) -> set[int]:
     return {e.index for e in found.edits if e.stage == stage}
 
 
+def announced(found: Plan) -> int | None:
+    """The message that the announcement joins."""
+    return None if found.announce is None or found.announce.own else found.announce.index
+
+
 def sent(raws: Raws, found: Plan, summary: str | None = None, role: str = "system") -> list[bytes]:
     return [bytes(raw) for raw in apply(raws, found, summary, role)]
 
@@ -139,7 +144,7 @@ def test_question_and_system_messages_reach_the_model_unchanged(
     assert not edited & set(system) - gone(found)
     rest = iter(sent(raws, found))
     for i in kept:
-        if i not in found.unpin and i != found.announce:
+        if i not in found.unpin and i != announced(found):
             assert any(raw == raws[i] for raw in rest), "lost, changed or out of order"
 
 
@@ -147,12 +152,13 @@ def test_question_and_system_messages_reach_the_model_unchanged(
 @given(histories, any_policy, extras, shares)
 def test_untouched_messages_keep_their_bytes(raws: Raws, policy: Policy, extra: Raws, share: float) -> None:
     found = planned(raws, policy, budget_of(raws, extra, share), extra)
-    touched = {e.index for e in found.edits} | set(found.unpin) | {found.announce}
+    touched = {e.index for e in found.edits} | set(found.unpin) | {announced(found)}
     touched |= {found.gap.into} if found.gap else set()
     rest = iter(sent(raws, found))
     for i, raw in enumerate(raws):
         assert i in touched or any(other == raw for other in rest)
-    first = min([*(i for i in touched if i is not None), found.gap.index if found.gap else len(raws), len(raws)])
+    places = [found.gap.index if found.gap else None, found.announce.index if found.announce else None]
+    first = min([i for i in (*touched, *places, len(raws)) if i is not None])
     assert sent(raws, found)[:first] == list(raws[:first])
 
 
@@ -188,8 +194,9 @@ def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: 
         return  # `pinned` is taken off before sending, and what the client asked to clear may then be cleared
     if policy.shaping.truncate == "always" and found.gap is not None and found.gap.into is not None:
         return
-    again = planned(sent(raws, found), policy, budget + (found.announce is not None) * 200, extra)
+    again = planned(sent(raws, found), policy, budget, extra)
     assert not again.edits
+    assert again.announce is None
 
 
 @law

@@ -16,6 +16,7 @@ from tests.support.summaries import SUMMARIES, SUMMARY_TEXT, writing_as_writer
 
 pytestmark = pytest.mark.anyio
 
+TOOL = {"type": "function", "function": {"name": "read_file"}}
 TEXT = f"{WINDOW}[ui]\ntext = true\n"
 SUMMARY = {**COMPLETION, "choices": [{"index": 0, "message": {"role": "assistant", "content": SUMMARY_TEXT}}]}
 
@@ -41,13 +42,15 @@ KEPT = [
     ("cleared", agent_run(40), ""),
     ("dropped", chat(60), ""),
     ("with an extract", chat(60), "[shaping]\nextract_share = 0.1\n"),
+    ("announced", agent_run(40)[1:], "[shaping]\nannounce = true\n"),
+    ("announced beside a note", chat(60)[1:], "[shaping]\nannounce = true\nextract_share = 0\n"),
     ("observed", agent_run(40), '[shaping]\nmode = "observe"\n'),
 ]
 
 
 @pytest.mark.parametrize(("conversation", "toml"), [c[1:] for c in KEPT], ids=[c[0] for c in KEPT])
 async def test_a_kept_request_is_shown_as_the_upstream_received_it(conversation: list[Any], toml: str) -> None:
-    body = msgspec.json.encode({"model": "m", "messages": conversation, "temperature": 0.5})
+    body = msgspec.json.encode({"model": "m", "messages": conversation, "tools": [TOOL], "temperature": 0.5})
     async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, TEXT + toml) as proxy:
         await post(proxy.url, body)
         shown = await read(proxy.url, "/exchanges/1/text")
@@ -57,7 +60,8 @@ async def test_a_kept_request_is_shown_as_the_upstream_received_it(conversation:
     assert (shown["bytes_before"], shown["bytes_after"]) == (len(body), len(received))
     assert shown["unchanged"] is (received == body)
     total, rows = sum(row["tokens_after"] for row in shown["messages"]), len(shown["messages"])
-    assert total == pytest.approx(shown["plan"]["tokens"]["sent"], abs=rows / 2)  # each is rounded
+    sent = shown["plan"]["tokens"]["sent"] - shown["kinds"]["tools"]
+    assert total == pytest.approx(sent, abs=rows / 2)  # each is rounded
 
 
 async def test_a_request_that_was_sent_twice_is_shown_as_it_was_sent_last() -> None:

@@ -110,7 +110,7 @@ def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
     for name, run in kinds.items():
         cells = [fates(run.fates)] if narrow else [_count(run.fates[fate], fate) for fate in used]
         table.add_row(name, f"{len(run.items):,}", f"{run.before:,}", f"{run.after:,}", *cells)
-    for name, before, after in _beside(shaping, sum(item.after for item in all_items)):
+    for name, before, after in _beside(shaping):
         table.add_row(name, "", f"{before:,}" if before else "", f"{after:,}")
     plan = shaping.plan
     table.add_section()
@@ -119,8 +119,8 @@ def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
     return table
 
 
-def _beside(shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
-    """What is sent besides the messages, which are `messages` tokens: name, tokens before, tokens after."""
+def _beside(shaping: Shaping) -> Iterator[tuple[str, int, int]]:
+    """What is sent besides the messages: name, tokens before, tokens after."""
     counted, plan = shaping.counted, shaping.plan
     schemas, gap = counted(shaping.history.extras), counted(plan.gap.tokens) if plan.gap else 0
     if schemas:
@@ -128,7 +128,7 @@ def _beside(shaping: Shaping, messages: int) -> Iterator[tuple[str, int, int]]:
     if gap:
         yield "summary" if plan.summary else "note", 0, gap
     if plan.announce is not None:
-        yield "announcement", 0, max(0, counted(plan.sent) - messages - schemas - gap)
+        yield "announcement", 0, counted(plan.announce.tokens)
 
 
 def _rows(rows: list[Run], out: Console) -> Table:

@@ -50,6 +50,15 @@ class Gap(msgspec.Struct, frozen=True):
     extract: tuple[Excerpt, ...] = ()  # what is kept of the removed messages, after the note or summary
 
 
+class Announcement(msgspec.Struct, frozen=True):
+    """Where the sentence stands that tells the model about clearing: at the end of message `index`, a system message,
+    or as a system message of its `own` before it."""
+
+    index: int
+    tokens: int  # that it adds
+    own: bool = False
+
+
 class Breakdown(msgspec.Struct, frozen=True):
     """What cannot be removed, in tokens. It explains a refusal to the client."""
 
@@ -86,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True):
     prefix_break: Stage | None = None  # the stage that changed earlier messages at this request: its prefix is new
     unpin: tuple[int, ...] = ()  # messages whose field `pinned` is removed before they are sent
     unbind: tuple[int, ...] = ()  # messages whose thinking an earlier edit made invalid: it is taken out
-    announce: int | None = None  # the system message that gets the announcement
+    announce: Announcement | None = None
     json_word: bool = False  # what is removed was the last to say "json", so the system message says it
 
     @property

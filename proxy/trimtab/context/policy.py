@@ -34,7 +34,7 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extract_share: Share = 0.4  # the most that the extract of removed messages takes of the room above what must stay
     result_extract: CountOrZero = 80  # tokens: the most that is kept of a cleared tool result
     exclude_tools: tuple[str, ...] = ()  # tools whose results are never cleared
-    announce: bool = False  # append one sentence about clearing to the system message of requests with tools
+    announce: bool = False  # tell the model of requests with tools about clearing, in one sentence
     mode: Literal["enforce", "observe"] = "enforce"  # observe: plan and report, send untouched
     max_messages: Count | None = None  # a plain window: the newest messages only
     summarize_after_messages: Count | None = None  # compact when the history is longer than this

@@ -42,9 +42,9 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """One message on both sides, as its JSON. `index` is its place in the request, null for the note or summary that
-    stands in the gap. `before` is null for that one; `after` is null for a message that was sent as it came, or, with a
-    stage `dropped` or `summarized`, not at all."""
+    """One message on both sides, as its JSON. `index` is its place in the request, null for a message of the proxy's
+    own: the announcement, or what stands in the gap. `before` is null for that one; `after` is null for a message that
+    was sent as it came, or, with a stage `dropped` or `summarized`, not at all."""
 
     index: int | None
     kind: Kind
@@ -141,7 +141,8 @@ def _resized(limit: Limit, context_size: int | None) -> Limit:
 
 
 def _comparison(shaping: Shaping, summary: str | None, role: str, sent: bytes) -> Comparison:
-    of, request = sketch(shaping), shaping.request
+    of, request, announced = sketch(shaping), shaping.request, shaping.plan.announce
+    own = of.counted(announced.tokens) if announced is not None and announced.own else 0
     after = apply(request.messages, shaping.plan, summary, role, shaping.dialect.format)
     return Comparison(
         plan=explain(shaping, cached=summary is not None),
@@ -150,18 +151,23 @@ def _comparison(shaping: Shaping, summary: str | None, role: str, sent: bytes) -
         unchanged=sent == request.body,
         kinds=by_kind(of),
         shaping=shaping.policy.shaping,
-        messages=[*_rows(request.messages, [*messages(of)], shaping.plan, after, by_kind(of))],
+        messages=[*_rows(request.messages, [*messages(of)], shaping.plan, after, by_kind(of), own)],
     )
 
 
 def _rows(
-    raws: Any, figures: list[MessageFigures], plan: Plan, after: list[bytes | Raw], kinds: Mapping[Kind, int]
+    raws: Any, figures: list[MessageFigures], plan: Plan, after: list[bytes | Raw], kinds: Mapping[Kind, int], own: int
 ) -> Iterator[Compared]:
-    """The messages of both sides in their order, the gap where it stands."""
+    """The messages of both sides in their order, the gap where it stands. `own`: tokens of the announcement as a
+    message."""
     gap, sent = plan.gap, iter(after)
     gone = {edit.index for edit in plan.edits if edit.stage in ("dropped", "summarized")}
-    has_own = len(after) > len(raws) - len(gone)  # the text in the gap is a message of its own
+    announced_at = plan.announce.index if plan.announce is not None and own else None
+    # The text in the gap is a message of its own.
+    has_own = len(after) - (announced_at is not None) > len(raws) - len(gone)
     for i, raw in enumerate(raws):
+        if announced_at == i:
+            yield Compared(None, "system", "", "the announcement", 0, own, None, _text(bytes(next(sent))))
         if has_own and gap is not None and gap.index == i:
             yield _in_gap(next(sent), kinds)
         yield _row(i, raw, figures[i], None if i in gone else next(sent))

@@ -90,11 +90,12 @@ def by_kind(of: Sketch) -> dict[Kind, int]:
     for kind, i, view in _kinds(of.views):
         edit = edits.get(i)
         found[kind] += view.tokens if edit is None else _after(edit)
-    gap = of.plan.gap
+    gap, announced = of.plan.gap, of.plan.announce
+    found["system"] += announced.tokens if announced is not None else 0
     if gap is not None and gap.extract:
         found["extract"] = max(0, gap.tokens - of.in_gap)
     rest = max(0, of.plan.sent - sum(found.values()))
-    found["system" if gap is None else "summary"] += rest  # the announcement; what stands in the gap
+    found["system" if gap is None else "summary"] += rest  # the word "json"; what stands in the gap
     return _counted(found, of)
 
 

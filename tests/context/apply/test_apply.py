@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.messages import assistant, calls, prose, result, system, user
 from trimtab.context.apply.apply import apply
-from trimtab.context.edits import Edit, Gap, Plan
-from trimtab.context.texts import ANNOUNCEMENT, NOTE, PLACEHOLDER, SUMMARY_PREFIX, SUMMARY_READ
+from trimtab.context.edits import Announcement, Edit, Gap, Plan
+from trimtab.context.texts import ANNOUNCEMENT, JSON_WORD, NOTE, PLACEHOLDER, SUMMARY_PREFIX, SUMMARY_READ
 
 RAWS = [system("S"), user("Begin."), calls("a"), result("a", prose(500)), assistant("Done."), user("And?")]
 
@@ -67,8 +67,29 @@ def test_a_gap_at_the_end() -> None:
 
 def test_marks_go_and_the_announcement_comes() -> None:
     raws = [system("S", pinned=True), user("Begin.", pinned=True)]
-    sent = [json.loads(bytes(m)) for m in apply(raws, Plan(9, 9, 9, True, unpin=(0, 1), announce=0))]
+    sent = [json.loads(bytes(m)) for m in apply(raws, Plan(9, 9, 9, True, unpin=(0, 1), announce=Announcement(0, 42)))]
     assert sent == [{"role": "system", "content": "S" + ANNOUNCEMENT}, {"role": "user", "content": "Begin."}]
+
+
+def test_an_announcement_of_its_own_stands_before_the_note_and_takes_the_word_json() -> None:
+    raws = [system(7), assistant("Hello."), user("Begin.")]
+    plan = Plan(
+        9,
+        9,
+        9,
+        True,
+        edits=(Edit("dropped", 1, 5, 0, ""),),
+        gap=Gap(1, 30),
+        announce=Announcement(1, 42, own=True),
+    )
+    assert [json.loads(bytes(m)) for m in apply(raws, plan)] == [
+        {"role": "system", "content": 7},
+        {"role": "system", "content": ANNOUNCEMENT.strip()},
+        {"role": "system", "content": NOTE},
+        {"role": "user", "content": "Begin."},
+    ]
+    first = apply(raws[2:], Plan(9, 9, 9, True, announce=Announcement(0, 42, own=True), json_word=True))[0]
+    assert json.loads(bytes(first))["content"] == f"{ANNOUNCEMENT.strip()}\n\n{JSON_WORD}"
 
 
 def test_edit_and_mark_on_one_message() -> None:

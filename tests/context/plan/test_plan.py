@@ -7,7 +7,6 @@ import pytest
 
 from tests.context.plans import planned, policy, staged, tokens
 from tests.support.messages import assistant, calls, msg, prose, result, system, tool_loop, user
-from trimtab.context.apply.rewrite import announce
 from trimtab.context.edits import Breakdown, Gap, Plan
 from trimtab.context.plan.plan import STAGES
 from trimtab.context.plan.state import NOTE_TOKENS
@@ -154,7 +153,7 @@ def test_without_compaction_nothing_is_summarized_nor_made_ahead() -> None:
     assert set(staged(found)) == {"dropped"}
 
 
-# -- marks and announcements -------------------------------------------------------------------------------------
+# -- marks ---------------------------------------------------------------------------------------------------------
 
 
 def test_marks_are_taken_off_what_is_sent_and_only_there() -> None:
@@ -162,25 +161,6 @@ def test_marks_are_taken_off_what_is_sent_and_only_there() -> None:
     assert planned(raws, Policy(), LARGE).unpin == (0, 1, 2)
     dropped = planned([user(prose(900), pinned=True), assistant(), user(pinned=True)], Policy(), 20)
     assert dropped.unpin == (2,)
-
-
-ANNOUNCED: dict[str, tuple[list[bytes], list[bytes], int | None]] = {
-    "with tools": ([system(), user()], TOOLS, 0),
-    "to a developer message": ([msg("developer"), user()], TOOLS, 0),
-    "without tools": ([system(), user()], [], None),
-    "without a system message": ([user()], TOOLS, None),
-    "with a system message of no known form": ([system(7), user()], TOOLS, None),
-    "without messages": ([], TOOLS, None),
-}
-
-
-@pytest.mark.parametrize(("raws", "extras", "at"), ANNOUNCED.values(), ids=ANNOUNCED)
-def test_announcing(raws: list[bytes], extras: list[bytes], at: int | None) -> None:
-    found = planned(raws, policy(announce=True), LARGE, extras)
-    assert found.announce == at
-    added = 0 if at is None else tokens([announce(raws[at])]) - tokens([raws[at]])
-    assert found.sent == found.original + added
-    assert found.changes == (at is not None)
 
 
 # -- what was once sent ------------------------------------------------------------------------------------------

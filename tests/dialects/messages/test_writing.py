@@ -64,4 +64,4 @@ def test_a_text_joins_a_message_or_a_block() -> None:
         "content": [text("hi"), text("Note.")],
     }
     assert msgspec.json.decode(FORMAT.join_text(encode(text("hi")), "Note.", before=True)) == text("Note.\n\nhi")
-    assert FORMAT.announce(user("hi")) == user("hi")
+    assert FORMAT.announce is None

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from trimtab.context.apply.format import CHAT, AsChat, Format
-from trimtab.context.edits import Gap, Plan
+from trimtab.context.edits import Announcement, Gap, Plan
 from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import render
 from trimtab.context.read.structure import SYSTEM_ROLES
-from trimtab.context.texts import JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
+from trimtab.context.texts import ANNOUNCEMENT, JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
 
 _REMOVED = ("dropped", "summarized")
 
@@ -41,13 +41,27 @@ def apply(
         data = raw if edit is None else format.rewrite(raw, edit.stage, edit.amount)
         data = format.unpin(data) if i in unpinned else data
         data = format.unbind(data) if i in unbound else data
-        data = format.announce(data) if plan.announce == i else data
         if gap is not None and gap.into == i:
             data = format.join_text(data, text, before=i >= gap.index)
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
         sent += _gap_messages(gap, text, bool(summary), summary_role, format)
+    if plan.announce is not None:
+        _announce(sent, plan.announce, format)
     return with_json_word(sent, format) if plan.json_word else sent
+
+
+def _announce(sent: list[bytes | Raw], where: Announcement, format: Format) -> None:
+    """Put in the announcement. What is before it is system messages, which all are sent."""
+    if where.own:
+        sent.insert(where.index, own_announcement(format))
+    elif format.announce is not None:
+        sent[where.index] = format.announce(sent[where.index])
+
+
+def own_announcement(format: Format) -> bytes:
+    """The announcement as a system message of its own."""
+    return format.message("system", ANNOUNCEMENT.strip())
 
 
 def with_json_word(messages: Sequence[bytes | Raw], format: Format) -> list[bytes | Raw]:

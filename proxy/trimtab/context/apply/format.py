@@ -34,7 +34,7 @@ class Format(msgspec.Struct, frozen=True):
     rewrite: Callable[[bytes | Raw, Stage, int], bytes]  # after one edit
     message: Callable[[str, str], bytes]  # role and text: the note or the summary
     join_text: _Join  # a user message with a text before or after its own
-    announce: Callable[[bytes | Raw], bytes]  # a system message with the announcement
+    announce: Callable[[bytes | Raw], bytes] | None  # a system message with the announcement; None: not one of them
     unpin: Callable[[bytes | Raw], bytes]  # without the field `pinned`
     unbind: Callable[[bytes | Raw], bytes | Raw]  # without what is bound to the messages before (`View.bound_tokens`)
     canonical: Callable[[bytes | Raw], bytes | Raw]  # what it means: the digest is of this

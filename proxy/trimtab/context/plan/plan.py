@@ -6,12 +6,13 @@ runs the stages below in their order, each only if the one before was not enough
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Breakdown, Plan
+from trimtab.context.plan.announcing import announcement
 from trimtab.context.plan.clear import clear
 from trimtab.context.plan.drop import drop, drop_all_but_question
 from trimtab.context.plan.extracting import fill_gap
@@ -25,8 +26,7 @@ from trimtab.context.plan.summarize import summarize
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import History
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.structure import SYSTEM_ROLES, boundaries, structure
-from trimtab.context.read.views import View
+from trimtab.context.read.structure import boundaries, structure
 
 # The order is the design.
 STAGES: tuple[Callable[[State], None], ...] = (
@@ -49,12 +49,10 @@ def plan(
 ) -> Plan:
     """What to do with a request. `budget`: what its input may take, in estimated tokens. A conversation of which a
     beginning is in `replays` is planned from there on."""
-    views = conversation.views
-    announce_at = _announcement_index(views, policy, conversation.extras)
-    original = conversation.tokens
-    added = 0 if announce_at is None else _announcement_tokens(conversation, announce_at, memo, format)
+    original, announced = conversation.tokens, announcement(conversation, policy, memo, format)
+    added = 0 if announced is None else announced.tokens
     if not _needs_replay(conversation, policy, original + added, budget):
-        return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announce_at)
+        return Plan(original, original + added, budget, True, unpin=conversation.marked, announce=announced)
     room = budget - JSON_WORD_TOKENS if policy.needs_json_word else budget
     terms = Terms(policy, max(1, room), conversation.extras + added, format)
     state = _replay(conversation, terms, memo, replays)
@@ -77,7 +75,7 @@ def plan(
         prefix_break=state.prefix_break,
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
         unbind=tuple(i for i in state.unbound if not state.gone[i]),
-        announce=announce_at,
+        announce=announced,
         json_word=json_word,
     )
     ahead = segments_ahead(state)
@@ -133,18 +131,6 @@ def _unbind(state: State) -> None:
             state.unbound[i] = None
             state.sent[i] -= bound
             state.size -= bound
-
-
-def _announcement_index(views: Sequence[View], policy: Policy, extras: int) -> int | None:
-    """Index of the system message the announcement is appended to: the first, in requests with tools."""
-    if not policy.shaping.announce or not extras or not views or views[0].role not in SYSTEM_ROLES:
-        return None
-    return 0 if views[0].shape != "opaque" else None
-
-
-def _announcement_tokens(conversation: History, at: int, memo: Memo, format: Format) -> int:
-    """Tokens the announcement adds, measured on the message that gets it."""
-    return memo.view(format.announce(conversation.raws[at])).tokens - conversation.views[at].tokens
 
 
 def _breakdown(state: State, fixed: int, tools: int) -> Breakdown:

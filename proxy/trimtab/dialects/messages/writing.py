@@ -76,11 +76,6 @@ def message(role: str, text: str) -> bytes:
     return msgspec.json.encode({"role": said_by, "content": [{"type": "text", "text": text}]})
 
 
-def announce(raw: bytes | Raw) -> bytes:
-    """The element itself: the system prompt is not one of the messages."""
-    return bytes(raw)
-
-
 def as_chat(raw: bytes | Raw) -> bytes:
     """The element as a chat message, for the text that a summary is made of."""
     try:
@@ -105,4 +100,4 @@ def as_chat(raw: bytes | Raw) -> bytes:
     return msgspec.json.encode({"role": fields["role"], "content": texts, **({"tool_calls": calls} if calls else {})})
 
 
-FORMAT = Format(view, digest, rewrite, message, join_text, announce, unpin, unbind, canonical, as_chat)
+FORMAT = Format(view, digest, rewrite, message, join_text, None, unpin, unbind, canonical, as_chat)

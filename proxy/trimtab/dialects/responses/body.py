@@ -37,6 +37,7 @@ _HELD = ("previous_response_id", "conversation", "prompt")
 _HEAD_BYTES = 64 << 10  # of a body: tools that come as an item are the first
 _REFERENCE = "item_reference"
 _extras = attrgetter("instructions", "tools", "tool_choice", "text")
+_TEXT_ITEM = b'{"type":"message","role":"user","content":%b}'
 _LAYOUT = Layout(_Head, "input")
 
 
@@ -63,7 +64,10 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
 
 
 def render(request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
-    """The body to send, as `Layout.render` writes it. A conversation of one text never changes."""
+    """The body to send, as `Layout.render` writes it. A conversation of one text never changes; where a message of the
+    proxy's own comes before it, it is a message too."""
+    if messages is not None and len(request.messages) == 1 and bytes(request.messages[0])[:1] == b'"':
+        messages = [_TEXT_ITEM % bytes(raw) if raw is request.messages[0] else raw for raw in messages]
     return _LAYOUT.render(request, messages, changes)
 
 

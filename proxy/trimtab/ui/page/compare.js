@@ -232,7 +232,7 @@ function result(found, asSent) {
 function pair(each) {
   const gone = GONE.includes(each.stage);
   const state = gone ? "gone" : each.after !== null || each.stage ? "edited" : "";
-  const place = each.index === null ? "in the gap" : `message ${count(each.index + 1)}`;
+  const place = each.index === null ? (each.kind === "summary" ? "in the gap" : "added") : `message ${count(each.index + 1)}`;
   const why = each.stage ? `${each.stage}: ${each.reason}` : each.index === null ? each.reason : "sent as it came";
   const left = each.before === null ? null : readable(each.before);
   const right = gone ? null : readable(each.after ?? each.before);
