@@ -13,7 +13,8 @@ from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
 from tests.support.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
-from trimtab.context.texts import PLACEHOLDER
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.texts import CLEARED_TO_EXTRACT, EXTRACT, PLACEHOLDER
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +49,36 @@ async def test_an_agent_run_that_outgrew_the_window_is_cleared_and_goes_on() -> 
     assert plan["fits"]
     assert plan["tokens"]["sent"] <= plan["budget"] == 7168
     assert {edit["stage"] for edit in plan["edits"]} == {"cleared"}
+
+
+def extracts(messages: list[dict[str, str]]) -> list[str]:
+    """What was sent of removed messages and cleared results, word for word."""
+    texts = [message["content"] or "" for message in messages]
+    cleared = [text.removeprefix(CLEARED_TO_EXTRACT) for text in texts if text.startswith(CLEARED_TO_EXTRACT)]
+    return [*cleared, *(text[text.index(EXTRACT) :] for text in texts if EXTRACT in text)]
+
+
+async def test_the_answer_counts_what_is_kept_as_an_extract() -> None:
+    named = agent_run(40)
+    for n, message in enumerate(named):
+        if message["role"] == "tool":
+            message["content"] = f"src/module_{n}.py:12: error in parse_{n}(), see E{1000 + n}\n{message['content']}"
+    cases = (("cleared", named), ("dropped", chat(40)))
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        for stage, messages in cases:
+            body = {"model": "m", "messages": messages, "context_management": {"edits": []}}
+            answer = await post(proxy.url, body)
+            found = extracts(upstream.requests[-1].json()["messages"])
+            kept = int(answer.headers["x-trimtab-edits"].rpartition("extract=")[2])
+            [edit] = answer.json()["context_management"]["applied_edits"]
+            assert found
+            assert stage in str(edit)
+            assert edit["extract_tokens"] == kept
+            counted = sum(map(text_tokens, found)) * 1.1  # what a model without a count is taken to count
+            assert kept == pytest.approx(counted, rel=0.05)
+        plain = await post(proxy.url, {"model": "m", "messages": agent_run(30)})  # results without a name in them
+    assert extracts(upstream.requests[-1].json()["messages"]) == []
+    assert plain.headers["x-trimtab-edits"] == "truncated=0, cleared=24, summarized=0, dropped=0, squeezed=0"
 
 
 async def test_what_cannot_fit_is_refused_before_the_upstream_is_called() -> None:

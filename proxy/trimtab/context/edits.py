@@ -48,6 +48,7 @@ class Gap(msgspec.Struct, frozen=True):
     role: str | None = None  # of the message with the summary; None: the role that the upstream usually gets
     answered: bool = False  # True: the summary stands before a question, so an answer stands between the two
     extract: tuple[Excerpt, ...] = ()  # what is kept of the removed messages, after the note or summary
+    extract_tokens: int = 0  # of `tokens`; beside a summary the most: what it names already is left out
 
 
 class Announcement(msgspec.Struct, frozen=True):

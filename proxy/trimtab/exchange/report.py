@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.texts import CLEARED_TO_EXTRACT, PLACEHOLDER
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import CLEAR_TOOL_USES, is_ours, managed
 from trimtab.summaries.chain import Spent
@@ -30,6 +32,8 @@ _SHOWN_AS: dict[str, Shown] = {
 CONVERSATION = b"x-trimtab-conversation"
 """The header that names the stored conversation of a chat completion, in a request and in its answer."""
 
+# Tokens that the first line of a cleared result takes less where an extract of it follows.
+_SHORTER = text_tokens(PLACEHOLDER) - text_tokens(CLEARED_TO_EXTRACT)
 _NO_EDITS = ", ".join(f"{stage}=0" for stage in _SHOWN).encode()
 
 
@@ -51,14 +55,22 @@ NO_SUMMARY = Gathered()
 
 
 def edited(shaping: Shaping) -> tuple[Edited, ...]:
-    """Messages and tokens by stage; only the stages that did something."""
+    """Messages and tokens by stage; only the stages that did something. What the gap keeps is of the messages that were
+    dropped, or else summarized."""
+    plan, counted, views = shaping.plan, shaping.counted, shaping.history.views
     count: Counter[str] = Counter()
     tokens: Counter[str] = Counter()
-    for edit in shaping.plan.edits:
+    kept: Counter[str] = Counter()
+    for edit in plan.edits:
         stage = _SHOWN_AS[edit.stage]
         count[stage] += edit.stage != "inputs_cleared"
         tokens[stage] += edit.tokens_before - edit.tokens_after
-    return tuple(Edited(s, count[s], shaping.counted(tokens[s])) for s in _SHOWN if s in count)
+        if edit.amount and stage == "cleared":
+            more = edit.tokens_after - views[edit.index].cleared_tokens
+            kept[stage] += max(0, more + _SHORTER) if more else 0
+    if plan.gap is not None:
+        kept["dropped" if "dropped" in count else "summarized"] += plan.gap.extract_tokens
+    return tuple(Edited(s, count[s], counted(tokens[s]), counted(kept[s])) for s in _SHOWN if s in count)
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -124,8 +136,13 @@ class Report(msgspec.Struct, frozen=True):
         return original, sent if self.sent else 0, self.shaping.budget.usable
 
     def _edits(self) -> bytes:
-        done = {e.stage: e.count for e in self.edits}
-        return ", ".join(f"{stage}={done.get(stage, 0)}" for stage in _SHOWN).encode()
+        done, kept = {e.stage: e.count for e in self.edits}, self._extract()
+        counts = [f"{stage}={done.get(stage, 0)}" for stage in _SHOWN] + ([f"extract={kept}"] if kept else [])
+        return ", ".join(counts).encode()
+
+    def _extract(self) -> int:
+        """Tokens of all extracts: what is kept, word for word, of what was cleared and removed."""
+        return sum([e.extract for e in self.edits])
 
     def comment(self) -> bytes:
         """One SSE comment, which every client ignores and a curious one can read."""
@@ -134,6 +151,8 @@ class Report(msgspec.Struct, frozen=True):
     def _shown(self) -> dict[str, Any]:
         sizes = dict(zip(("original", "sent", "budget"), self._sizes(), strict=True))
         shown: dict[str, Any] = {"tokens": sizes, "edits": {e.stage: e.count for e in self.edits}}
+        if kept := self._extract():
+            shown["extract"] = kept
         if self.gathered.result != "none":
             shown["summary"] = self.gathered.result
         if self.gathered.messages:
@@ -191,6 +210,8 @@ class Report(msgspec.Struct, frozen=True):
                 entry = {"type": CLEAR_TOOL_USES, "cleared_tool_uses": e.count, "cleared_input_tokens": e.tokens}
             else:
                 entry = {"type": f"trimtab_{e.stage}", "messages": e.count, "removed_input_tokens": e.tokens}
+            if e.extract:
+                entry["extract_tokens"] = e.extract
             if e.stage == "summarized":
                 entry |= {"summary": self.gathered.result, "summary_messages": self.gathered.messages} | self._spent()
             elif e.stage == "dropped" and self.gathered.result == "fallback":

@@ -81,11 +81,13 @@ class Compaction(Struct, frozen=True):
 
 
 class Edited(Struct, frozen=True):
-    """What one stage did: the number of messages it edited, and the tokens it removed."""
+    """What one stage did: the number of messages it edited, the tokens it removed, and the tokens of the extract that
+    is kept of them."""
 
     stage: Stage
     count: int
     tokens: int
+    extract: int = 0
 
 
 class Usage(Struct, frozen=True):

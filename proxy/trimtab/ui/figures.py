@@ -12,10 +12,8 @@ from typing import Literal, get_args
 import msgspec
 
 from trimtab.context.edits import Edit, Plan
-from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.read.views import View
-from trimtab.context.texts import NOTE
 from trimtab.exchange.decide import Shaping
 
 Kind = Literal["system", "tools", "task", "talk", "results", "extract", "summary"]
@@ -25,7 +23,6 @@ summary."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _REMOVED = ("dropped", "summarized")
-_NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
 
 
 class Sketch(msgspec.Struct, frozen=True):
@@ -35,7 +32,6 @@ class Sketch(msgspec.Struct, frozen=True):
     extras: int  # of tools and the like
     plan: Plan
     factor: float
-    in_gap: int  # of the note or summary, as planned
 
     def counted(self, estimate: int) -> int:
         """Estimated tokens as the upstream is expected to count them."""
@@ -66,8 +62,7 @@ class Cut(msgspec.Struct, frozen=True):
 def sketch(shaping: Shaping) -> Sketch:
     """What is kept of a decision. Takes no time: nothing is computed or copied."""
     plan = shaping.plan
-    in_gap = shaping.policy.summary_tokens if plan.summary else _NOTE_TOKENS
-    return Sketch(shaping.history.views, shaping.history.extras, plan, shaping.factor, in_gap)
+    return Sketch(shaping.history.views, shaping.history.extras, plan, shaping.factor)
 
 
 def messages(of: Sketch) -> Iterator[MessageFigures]:
@@ -92,8 +87,8 @@ def by_kind(of: Sketch) -> dict[Kind, int]:
         found[kind] += view.tokens if edit is None else _after(edit)
     gap, announced = of.plan.gap, of.plan.announce
     found["system"] += announced.tokens if announced is not None else 0
-    if gap is not None and gap.extract:
-        found["extract"] = max(0, gap.tokens - of.in_gap)
+    if gap is not None:
+        found["extract"] = gap.extract_tokens
     rest = max(0, of.plan.sent - sum(found.values()))
     found["system" if gap is None else "summary"] += rest  # the word "json"; what stands in the gap
     return _counted(found, of)

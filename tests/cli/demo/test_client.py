@@ -19,7 +19,7 @@ USAGE = (
     b'{"id":"x","object":"chat.completion.chunk","created":1,"model":"demo","choices":[],"usage":'
     b'{"prompt_tokens":90,"completion_tokens":1,"total_tokens":91,"prompt_tokens_details":{"cached_tokens":64}}}'
 )
-TOLD = [(b"x-trimtab-edits", b"truncated=0, cleared=3, dropped=12"), (b"openai-processing-ms", b"0.5")]
+TOLD = [(b"x-trimtab-edits", b"truncated=0, cleared=3, dropped=12, extract=40"), (b"openai-processing-ms", b"0.5")]
 REFUSAL = {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}
 
 

@@ -16,7 +16,7 @@ import openai
 from trimtab.cli.demo.recording import Recording
 from trimtab.cli.demo.upstream import MODEL
 
-_EDIT = re.compile(r"(\w+)=(\d+)")
+_EDIT = re.compile(r"(\w+ed)=(\d+)")  # the stages; `extract` counts tokens
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -29,8 +29,9 @@ def fill_gap(state: State) -> tuple[Gap | None, int]:
     if chosen is None or (chosen.moved_at, chosen.most) != (moved_at, most):
         chosen = Chosen(moved_at, most, *choose(_read(state), *_then(state), most, state.memo))
         state.compaction.chosen = chosen
-    tokens = chosen.tokens
-    return msgspec.structs.replace(found, tokens=found.tokens + tokens, extract=chosen.excerpts), most - tokens
+    tokens, total = chosen.tokens, found.tokens + chosen.tokens
+    filled = msgspec.structs.replace(found, tokens=total, extract=chosen.excerpts, extract_tokens=tokens)
+    return filled, most - tokens
 
 
 def _then(state: State) -> tuple[list[int], list[int]]:
