@@ -30,6 +30,9 @@ EXTRACT = (
 LEFT_OUT = " … "
 """Stands between two excerpts of one text."""
 
+SOURCES = {"user": "user:", "assistant": "assistant:", "call": " with:", "result": " ->", "unknown": "tool ->"}
+"""How a line of the extract says where it is from: who wrote it; after a call, what it was given or what it brought."""
+
 CLEARED_TO_EXTRACT = (
     "[This tool ran and its result was shown; the result has since been cleared to save room, but for this extract. "
     "The tool can be run again if the full output is needed.]"

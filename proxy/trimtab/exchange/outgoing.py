@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.apply import apply
 from trimtab.context.apply.marks import is_marked
+from trimtab.context.read.memo import Memo
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import is_ours
@@ -21,9 +22,12 @@ _MOST_VALUES = 500_000  # of a body that is read: as many as a managed request m
 _items = msgspec.json.Decoder(list[Raw])
 
 
-def outgoing(shaping: Shaping, summary: str | None, role: str, *, include_usage: bool) -> bytes:
+def outgoing(
+    shaping: Shaping, summary: str | None, role: str, *, include_usage: bool, memo: Memo | None = None
+) -> bytes:
     """Apply a plan. `summary` stands in the gap, in a message of that `role`; None leaves the note. `include_usage` is
-    set on the stream. A `context_management` that was for this proxy is taken out."""
+    set on the stream. A `context_management` that was for this proxy is taken out. `memo`: that of the dialect; what it
+    knows of is not written from the start."""
     request, dialect, plan = shaping.request, shaping.dialect, shaping.plan
     changes: dict[str, object] = {}
     if shaping.max_tokens is not None:
@@ -36,7 +40,7 @@ def outgoing(shaping: Shaping, summary: str | None, role: str, *, include_usage:
         return without_marks(request, dialect, plan.unpin)
     messages: list[bytes | Raw] | None = None
     if plan.changes:
-        messages = apply(request.messages, plan, summary, role, dialect.format)
+        messages = apply(request.messages, plan, summary, role, dialect.format, shaping.history.views, memo)
     return dialect.render(request, messages, changes)
 
 

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from trimtab.context.apply.format import CHAT, AsChat, Format
+from trimtab.context.apply.again import extract, rewritten
+from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Announcement, Gap, Plan
-from trimtab.context.extract.parts import Opened
-from trimtab.context.extract.render import render
+from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
+from trimtab.context.read.views import View
 from trimtab.context.texts import ANNOUNCEMENT, JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
 
 _REMOVED = ("dropped", "summarized")
+# Stands for the extract while the message around it is made. Random for each process, so that no text contains it.
+_MARKER = f"{hash(__name__):d}"
 
 
 def apply(
@@ -22,30 +25,34 @@ def apply(
     summary: str | None = None,
     summary_role: str = "system",
     format: Format = CHAT,
+    views: Sequence[View] = (),
+    memo: Memo | None = None,
 ) -> list[bytes | Raw]:
     """The messages to send. `summary` is the text for the gap; without one the note stands there. Neither holds a
-    date, a count or an id, so the same history gives the same bytes."""
+    date, a count or an id, so the same history gives the same bytes. With their `views` and a `memo`, what was written
+    before is not read again."""
     edits = {edit.index: edit for edit in plan.edits}
     unpinned, unbound = frozenset(plan.unpin), frozenset(plan.unbind)
     sent: list[bytes | Raw] = []
     gap = plan.gap
-    text = (
-        "" if gap is None else _gap_text(summary, render(Opened(AsChat(messages, format)), gap.extract, summary or ""))
-    )
+    kept = b"" if gap is None else extract(messages, gap.extract, summary or "", format, memo)
+    text = _gap_text(summary, with_extract=bool(kept))
     for i, raw in enumerate(messages):
         if gap is not None and gap.index == i:
-            sent += _gap_messages(gap, text, bool(summary), summary_role, format)
+            sent += [_filled(made, kept) for made in gap_messages(gap, text, bool(summary), summary_role, format)]
         edit = edits.get(i)
-        if edit is not None and edit.stage in _REMOVED:
-            continue
-        data = raw if edit is None else format.rewrite(raw, edit.stage, edit.amount)
+        data = raw
+        if edit is not None:
+            if edit.stage in _REMOVED:
+                continue
+            data = rewritten(raw, views[i].digest if views else b"", edit.stage, edit.amount, format, memo)
         data = format.unpin(data) if i in unpinned else data
         data = format.unbind(data) if i in unbound else data
         if gap is not None and gap.into == i:
-            data = format.join_text(data, text, before=i >= gap.index)
+            data = _filled(format.join_text(data, text, before=i >= gap.index), kept)
         sent.append(data)
     if gap is not None and gap.index >= len(messages):
-        sent += _gap_messages(gap, text, bool(summary), summary_role, format)
+        sent += [_filled(made, kept) for made in gap_messages(gap, text, bool(summary), summary_role, format)]
     if plan.announce is not None:
         _announce(sent, plan.announce, format)
     return with_json_word(sent, format) if plan.json_word else sent
@@ -72,7 +79,7 @@ def with_json_word(messages: Sequence[bytes | Raw], format: Format) -> list[byte
     return [format.message("system", JSON_WORD), *messages]
 
 
-def _gap_messages(gap: Gap, text: str, summarized: bool, role: str, format: Format) -> list[bytes]:
+def gap_messages(gap: Gap, text: str, summarized: bool, role: str, format: Format) -> list[bytes]:
     """The message in the gap, and its answer where one is needed; none when its text joins another message, or without
     a summary where the note is left out."""
     if gap.into is not None or not (summarized or gap.note):
@@ -81,7 +88,12 @@ def _gap_messages(gap: Gap, text: str, summarized: bool, role: str, format: Form
     return [*found, format.message("assistant", SUMMARY_READ)] if gap.answered else found
 
 
-def _gap_text(summary: str | None, extract: str) -> str:
-    """The summary or the note, and below it the extract."""
+def _gap_text(summary: str | None, *, with_extract: bool) -> str:
+    """The summary or the note, and below it the mark for the extract."""
     first = f"{SUMMARY_PREFIX}\n{summary}" if summary else NOTE
-    return f"{first}\n\n{extract}" if extract else first
+    return f"{first}\n\n{_MARKER}" if with_extract else first
+
+
+def _filled(written: bytes, extract: bytes) -> bytes:
+    """What was written around the mark, with the extract in its place."""
+    return written.replace(_MARKER.encode(), extract, 1) if extract else written

@@ -6,29 +6,46 @@ A person and a model read it alike: `read_file(src/app.py) -> def main(): … re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
+
+import msgspec
 
 from trimtab.context.edits import Excerpt
 from trimtab.context.extract.names import mentions
 from trimtab.context.extract.parts import Opened, Part, one_line
-from trimtab.context.texts import EXTRACT, LEFT_OUT
+from trimtab.context.texts import EXTRACT, LEFT_OUT, SOURCES
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """A line of the extract: the excerpts of one text, after a title, which says where they are from."""
+
+    excerpts: tuple[Excerpt, ...]
+    title: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.text}"
 
 
 def render(opened: Opened, excerpts: Sequence[Excerpt], summary: str = "") -> str:
     """The extract: its first line says what it is, the others hold the excerpts. "" when there are none. An excerpt of
     which the `summary` holds every name is left out."""
-    lines = [EXTRACT]
+    found = [*map(str, lines(opened, excerpts, summary))]
+    return "\n".join([EXTRACT, *found]) if found else ""
+
+
+def lines(opened: Opened, excerpts: Sequence[Excerpt], summary: str = "") -> Iterator[Line]:
+    """The lines of the extract below its first."""
     for (index, number), found in groupby(excerpts, key=_place):
-        of = list(found)
+        of = tuple(found)
         source = opened.part(index, number)
         texts = [] if source is None else [source.text[e.start : e.stop] for e in of]
         kept = [one_line(text) for text in texts if not (summary and _is_named(text, summary))]
         if source is not None and kept:
             call = opened.part(*of[0].call) if of[0].call else None
-            lines.append(f"{_source(source, call)} {LEFT_OUT.join(kept)}")
-    return "\n".join(lines) if len(lines) > 1 else ""
+            yield Line(of, _title(source, call), LEFT_OUT.join(kept))
 
 
 _place = attrgetter("index", "part")
@@ -40,10 +57,10 @@ def _is_named(text: str, summary: str) -> bool:
     return bool(names) and all(name in summary for name in names)
 
 
-def _source(part: Part, call: Part | None) -> str:
+def _title(part: Part, call: Part | None) -> str:
     """Where an excerpt is from: a call, what a call brought, or who wrote it."""
     if part.kind == "call":
-        return f"{part.title} with:"
+        return part.title + SOURCES["call"]
     if part.kind == "result":
-        return f"{call.title if call else 'tool'} ->"
-    return f"{part.kind}:"
+        return call.title + SOURCES["result"] if call else SOURCES["unknown"]
+    return SOURCES[part.kind]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trimtab.context.apply.again import rewritten
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Edit, Stage
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
@@ -27,9 +28,7 @@ from trimtab.context.texts import NOTE
 _EXTRACT_PART = 2
 _LEAST_EXTRACT = 96
 _BESIDE_SUMMARY = 0.15  # of its share
-# In a large window a share would be more than is worth reading (tokens; docs/policy.md).
-_MOST_EXTRACT = 8_000
-
+_MOST_EXTRACT = 8_000  # tokens: in a large window a share would be more than is worth reading (docs/policy.md)
 _MOST_REMINDERS = 8  # system messages in a row
 
 NOTE_TOKENS = text_tokens(NOTE) + MESSAGE_OVERHEAD
@@ -295,6 +294,7 @@ class State(msgspec.Struct, eq=False):
         key = (self.structure.views[i].digest, stage, amount)
         tokens: int | None = self.memo.get(key)
         if tokens is None:
-            tokens = self.memo.view(self.format.rewrite(self.structure.raws[i], stage, amount)).tokens
+            made = rewritten(self.structure.raws[i], key[0], stage, amount, self.format, self.memo)
+            tokens = self.memo.view(made).tokens
             self.memo.put(key, tokens)
         return tokens - self.structure.views[i].bound_tokens if i in self.unbound else tokens

@@ -1,0 +1,120 @@
+"""Writing again what was written before, without reading it: a message after an edit, and the extract.
+
+Every request of a conversation repeats what was removed and shortened in the one before. What is remembered are origins
+(see `origins`): places in messages, found by the digests of these, and never text. What is sent is cut from the request
+at hand.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
+
+from trimtab.context.apply.format import AsChat, Format
+from trimtab.context.apply.origins import Origins, in_json, origins_of, quickly, slices, written_again
+from trimtab.context.edits import Excerpt, Stage
+from trimtab.context.extract.parts import Opened
+from trimtab.context.extract.render import Line, lines
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.views import digest
+from trimtab.context.texts import EXTRACT
+
+_ENTRY = 16  # pieces that weigh as much as another entry of the memo
+_FIRST = in_json(EXTRACT)
+_BREAK = in_json("\n")
+_ONCE = array("i")  # written once; origins that cost more than writing are looked for the second time
+_NEVER = array("i")  # a part of it stands nowhere as it is written
+
+Part = tuple[int, Origins]
+"""A part of a line: the message it is from, and its pieces there."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A line of an extract that was written before. Without parts it is written as the first time."""
+
+    excerpts: tuple[Excerpt, ...]
+    parts: tuple[Part, ...] = ()
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """An extract as it was written; its excerpts are those of one choice, so their messages are the same."""
+
+    excerpts: Sequence[Excerpt]
+    known: tuple[Known, ...] | None = None  # None: written once
+
+
+def rewritten(raw: bytes | Raw, key: bytes, stage: Stage, amount: int, format: Format, memo: Memo | None) -> bytes:
+    """A message after an edit; `key`: its digest."""
+    if memo is None or not key:
+        return format.rewrite(raw, stage, amount)
+    place, source = (key, stage, amount, "origins"), bytes(raw)
+    known: Origins | None = memo.get(place)
+    if known:
+        return written_again(known, source)
+    written = format.rewrite(raw, stage, amount)
+    if known is None or known is _ONCE:
+        known = (quickly(written, source) or _ONCE) if known is None else (origins_of(written, source) or _NEVER)
+        memo.put(place, known, 1 + len(known) // (2 * _ENTRY))
+    return written
+
+
+def extract(
+    messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, format: Format, memo: Memo | None
+) -> bytes:
+    """The extract as it stands in a JSON string; b"" where nothing is left of it beside the `summary`."""
+    found = [] if memo is None else known_lines(messages, excerpts, summary, format, memo)
+    if not found:
+        return _joined([in_json(str(line)) for line in _lines(messages, excerpts, summary, format)])
+    sources: dict[int, bytes] = {}
+    return _joined([_line(line, messages, summary, format, sources) for line in found])
+
+
+def known_lines(
+    messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, format: Format, memo: Memo
+) -> tuple[Known, ...]:
+    """The lines of an extract that was written before; none the first time."""
+    place = (id(excerpts), digest(summary.encode("utf-8", "surrogatepass")) if summary else b"", "lines")
+    kept: _Kept | None = memo.get(place)
+    if kept is None or kept.excerpts is not excerpts:
+        memo.put(place, _Kept(excerpts))
+        return ()
+    if kept.known is None:
+        sources: dict[int, bytes] = {}
+        known = tuple([_known(line, messages, sources) for line in _lines(messages, excerpts, summary, format)])
+        kept = _Kept(excerpts, known)
+        memo.put(place, kept)
+    return kept.known or ()
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return _BREAK.join([_FIRST, *lines]) if lines else b""
+
+
+def _lines(messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, format: Format) -> list[Line]:
+    return [*lines(Opened(AsChat(messages, format)), excerpts, summary)]
+
+
+def _known(line: Line, messages: Sequence[bytes | Raw], sources: dict[int, bytes]) -> Known:
+    index, call = line.excerpts[0].index, line.excerpts[0].call
+    caller = call[0] if call is not None else index
+    title = origins_of(in_json(f"{line.title} "), _source(caller, messages, sources))
+    text = origins_of(in_json(line.text), _source(index, messages, sources))
+    return Known(line.excerpts, ((caller, title), (index, text)) if title and text else ())
+
+
+def _line(
+    known: Known, messages: Sequence[bytes | Raw], summary: str, format: Format, sources: dict[int, bytes]
+) -> bytes:
+    if not known.parts:
+        return b"".join([in_json(str(line)) for line in _lines(messages, known.excerpts, summary, format)])
+    return b"".join([piece for i, of in known.parts for piece in slices(of, _source(i, messages, sources))])
+
+
+def _source(i: int, messages: Sequence[bytes | Raw], sources: dict[int, bytes]) -> bytes:
+    found = sources.get(i)
+    if found is None:
+        found = sources[i] = bytes(messages[i])
+    return found

@@ -1,0 +1,220 @@
+"""Where the bytes of what is written come from: places in the message received, and words of ours between them.
+
+A message that was rewritten is rewritten again at every request of its conversation. Its origins are enough to do that
+without reading it: numbers that name places in its bytes, and signs of JSON and the words of `texts`, which are never
+a client's. So they may be kept from one request to the next, and no text is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from trimtab.context.extract.parts import one_line
+from trimtab.context.texts import (
+    ANNOUNCEMENT,
+    CLEARED_TO_EXTRACT,
+    EXTRACT,
+    JSON_WORD,
+    LEFT_OUT,
+    NOTE,
+    PLACEHOLDER,
+    REMOVED,
+    SOURCES,
+    TRUNCATED,
+)
+
+Piece = tuple[int, int]
+"""Bytes of the source from a start to a stop. (n, -1): the n-th of `OURS`. (-1 - start, stop): the text that stands in
+this place of a JSON string, with its white space as single blanks and as few escapes as JSON needs."""
+Origins: TypeAlias = "array[int]"
+"""The pieces of something written, one after the other, two numbers each."""
+
+
+def in_json(text: str) -> bytes:
+    """A text as it stands between the quotes of a JSON string."""
+    return msgspec.json.encode(text)[1:-1]
+
+
+_WORDS = re.compile(rb'[^ ,:"\\{}\[\]()]+|\\?.', re.DOTALL)
+_CUT = (f"\n{TRUNCATED}\n", f"\n{TRUNCATED}", TRUNCATED)
+_TEXTS = (
+    *map(in_json, (f"{CLEARED_TO_EXTRACT}\n", PLACEHOLDER, *_CUT, *REMOVED.values())),
+    *map(in_json, (NOTE, EXTRACT, ANNOUNCEMENT, JSON_WORD)),
+)
+_LEFT_OUT = in_json(LEFT_OUT.rstrip())
+_SIGNS = tuple(bytes([code]) for code in range(32, 127) if not chr(code).isalnum())
+OURS: tuple[bytes, ...] = (
+    *_TEXTS,
+    _LEFT_OUT,
+    *dict.fromkeys(_WORDS.findall(in_json("\n".join([LEFT_OUT, *SOURCES.values()])))),
+    *_SIGNS,
+)
+"""All words that are not a client's: signs, and texts of ours as they stand in JSON."""
+
+_NUMBER = {text: number for number, text in reversed([*enumerate(OURS)])}
+_COMPARED = 1024  # bytes at once
+_in_string = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL).match  # up to the quote that ends it
+_TRIES = 4  # places looked at for the last word of an excerpt
+
+
+def ours(text: bytes) -> Piece:
+    """The piece that is one of `OURS`."""
+    return _NUMBER[text], -1
+
+
+def quickly(written: bytes, source: bytes) -> Origins | None:
+    """The origins of a message that begins and ends as its source does, with one text of ours between them and the
+    beginning of what stood there: what most edits leave, of most clients. None for any other. JSON both."""
+    for text in _TEXTS:
+        if (at := written.find(text)) >= 0:
+            break
+    else:
+        return None
+    if not source.startswith(written[:at]):
+        return None
+    rest, found = written[at + len(text) :], [0, at, *ours(text)]
+    if not source.endswith(rest):
+        stop = _end_of_string(rest)
+        excerpt, rest = rest[:stop], rest[stop:]
+        kept = excerpt.removesuffix(_LEFT_OUT)
+        if not (source.endswith(rest) and (stop := _stop_of(kept, source, at))):
+            return None
+        found += [-1 - at, stop, *(ours(_LEFT_OUT) if kept != excerpt else ())]
+    return array("i", [*found, len(source) - len(rest), len(source)])
+
+
+def _stop_of(kept: bytes, source: bytes, start: int) -> int:
+    """Where the text that was `kept` on one line stops in its source, which has it from `start` on; 0 for nowhere."""
+    words, last = _without_space(kept), kept[kept.rfind(b" ") + 1 :]
+    stop = start + len(kept) - len(last)
+    for _ in range(_TRIES):
+        if (at := source.find(last, stop)) < 0:
+            break
+        stop = at + len(last)
+        if _without_space(source[start:stop]) == words:
+            return stop
+    return 0
+
+
+def _without_space(source: bytes) -> bytes:
+    """A part of a JSON string without blanks, and without the escapes of other white space."""
+    return source.replace(b" ", b"").replace(b"\\n", b"").replace(b"\\t", b"").replace(b"\\r", b"")
+
+
+def origins_of(written: bytes, source: bytes) -> Origins | None:
+    """The origins of anything written from a source; None where a part of it is neither in the source nor ours. JSON
+    both. Costs some times as much as writing it."""
+    return _checked(_pieces(written, source), written, source)
+
+
+def _checked(found: Iterable[Piece], written: bytes, source: bytes) -> Origins | None:
+    origins = array("i", [number for piece in found for number in piece])
+    return origins if written_again(origins, source) == written else None
+
+
+def written_again(origins: Origins, source: bytes) -> bytes:
+    """What was written from a source, made from one with the same bytes."""
+    return b"".join(slices(origins, source))
+
+
+def slices(origins: Origins, source: bytes) -> list[bytes]:
+    """The bytes of each piece."""
+    return [
+        OURS[start] if stop < 0 else source[start:stop] if start >= 0 else _on_one_line(source[-1 - start : stop])
+        for start, stop in pairs(origins)
+    ]
+
+
+def pairs(origins: Origins) -> Iterator[Piece]:
+    """The pieces."""
+    numbers = iter(origins)
+    return zip(numbers, numbers, strict=True)
+
+
+def _on_one_line(source: bytes) -> bytes:
+    return in_json(one_line(msgspec.json.decode(b'"%b"' % source, type=str)))
+
+
+def _pieces(written: bytes, source: bytes) -> Iterator[Piece]:
+    """The pieces, up to the first that cannot be found. Each is as long as it can be; most follow the one before."""
+    at = 0  # where the last one stops in the source
+    for part in _parted(written):
+        if part in _NUMBER:
+            yield ours(part)
+            continue
+        done = 0
+        while done < len(part):
+            token = part[done : _end_of_word(part, done)]
+            if not source.startswith(token, at):
+                if token in _NUMBER:
+                    yield ours(token)
+                    done += len(token)
+                    continue
+                start, stop = _place(source, token, at)
+                if start < 0 <= stop:
+                    yield start, stop
+                    at, done = stop, done + len(token)
+                    continue
+                if stop < 0:
+                    return
+                at = start
+            length = _alike(part, done, source, at)
+            yield at, at + length
+            at, done = at + length, done + length
+
+
+def _place(source: bytes, token: bytes, at: int) -> Piece:
+    """Where a word stands in a source: from `at` on, or anywhere, or with its characters escaped; (0, -1) for
+    nowhere."""
+    start = source.find(token, at)
+    if start < 0:
+        start = source.find(token)
+    if start >= 0:
+        return start, start + len(token)
+    escaped = b"" if token.isascii() else json.dumps(token.decode())[1:-1].encode()
+    start = source.find(escaped, at) if escaped else -1
+    return (-1 - start, start + len(escaped)) if start >= 0 else (0, -1)
+
+
+def _parted(written: bytes) -> list[bytes]:
+    """What was written, with each of our texts as a part of its own."""
+    parts = [written]
+    for text in _TEXTS:
+        if text in written:
+            parts = [piece for part in parts for piece in _split(part, text)]
+    return parts
+
+
+def _split(part: bytes, text: bytes) -> list[bytes]:
+    first, *others = part.split(text)
+    return [first, *[piece for other in others for piece in (text, other)]]
+
+
+def _end_of_word(part: bytes, at: int) -> int:
+    found = _WORDS.match(part, at)
+    return found.end() if found else at + 1
+
+
+def _end_of_string(rest: bytes) -> int:
+    """Where the quote stands that ends the JSON string in which `rest` begins."""
+    found = _in_string(rest)
+    return found.end() if found else 0
+
+
+def _alike(one: bytes, at: int, other: bytes, place: int) -> int:
+    """How many bytes are the same in both from these places on: as numbers they differ from the first other byte."""
+    most, alike = min(len(one) - at, len(other) - place), 0
+    while alike < most:
+        size = min(most - alike, _COMPARED)
+        first, second = one[at + alike : at + alike + size], other[place + alike : place + alike + size]
+        bits = (int.from_bytes(first) ^ int.from_bytes(second)).bit_length()
+        alike += size - (bits + 7) // 8
+        if bits:
+            break
+    return alike

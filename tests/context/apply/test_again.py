@@ -1,0 +1,101 @@
+"""What was written before is written again from places, with the same bytes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from tests.context.plans import planned
+from tests.support.messages import calls, prose, result, system, tool_loop, user
+from trimtab.context.apply.again import extract, known_lines, rewritten
+from trimtab.context.apply.apply import apply
+from trimtab.context.apply.format import CHAT
+from trimtab.context.plan.plan import plan
+from trimtab.context.policy import Policy
+from trimtab.context.read.history import history
+from trimtab.context.read.memo import Memo
+from trimtab.context.texts import EXTRACT
+
+
+def compact(raw: bytes) -> bytes:
+    return msgspec.json.encode(msgspec.json.decode(raw))
+
+
+RESULT = compact(result("a", "src/app.py is 12,345 bytes long\n" + prose(300)))
+CYCLES = [
+    message
+    for k in range(40)
+    for message in (
+        calls(f"c{k}"),
+        result(f"c{k}", f"def function_{k}(first, second):\n    return table_{k % 7}.get('key {k}') # café\n" * 4),
+    )
+]
+RUN = [system(), user("Look at src/main.py and never touch conf.d/x1."), *CYCLES, *tool_loop(6, 40, 60)]
+COMPACT = [compact(raw) for raw in RUN]
+
+
+def test_the_second_time_nothing_is_read() -> None:
+    memo, key = Memo(), b"digest"
+    written = rewritten(RESULT, key, "cleared", 80, CHAT, memo)
+    assert written == CHAT.rewrite(RESULT, "cleared", 80)
+    unreadable = msgspec.structs.replace(CHAT, rewrite=None)
+    assert rewritten(RESULT, key, "cleared", 80, unreadable, memo) == written
+
+
+def test_another_edit_of_the_same_message_is_another() -> None:
+    memo, key = Memo(), b"digest"
+    rewritten(RESULT, key, "cleared", 80, CHAT, memo)
+    assert rewritten(RESULT, key, "cleared", 40, CHAT, memo) == CHAT.rewrite(RESULT, "cleared", 40)
+
+
+def test_what_cannot_be_traced_is_written_each_time() -> None:
+    """The word is in the source only with other escapes."""
+    raw = calls("a")
+    odd = raw.replace(b'"a"', b'"\\u0061bc"')
+    memo = Memo()
+    for _ in range(4):
+        assert rewritten(odd, b"k", "inputs_cleared", 0, CHAT, memo) == CHAT.rewrite(odd, "inputs_cleared", 0)
+
+
+@pytest.mark.parametrize("summary", [None, "It was about module_3 and table_1."])
+@pytest.mark.parametrize("raws", [COMPACT, RUN], ids=["compact", "as Python writes it"])
+def test_a_plan_is_carried_out_the_same_way_each_time(raws: Sequence[bytes], summary: str | None) -> None:
+    memo = Memo()
+    read = history(raws, (), memo)
+    made = plan(read, Policy(), 2_200, memo)
+    assert made.gap is not None
+    assert len(made.gap.extract) > 5
+    first = apply(raws, made, summary)
+    for _ in range(4):
+        assert apply(raws, made, summary, views=read.views, memo=memo) == first
+
+
+def test_lines_of_an_extract_are_places() -> None:
+    memo = Memo()
+    made = planned(RUN, Policy(), 2_200)
+    assert made.gap is not None
+    chosen = made.gap.extract
+    assert known_lines(RUN, chosen, "", CHAT, memo) == ()
+    written = extract(RUN, chosen, "", CHAT, memo)
+    assert written == extract(RUN, chosen, "", CHAT, None)
+    assert written.startswith(EXTRACT.encode())
+    known = known_lines(RUN, chosen, "", CHAT, memo)
+    assert len([line for line in known if line.parts]) > len(known) * 0.9
+    assert all(isinstance(of, array) for line in known for _, of in line.parts)
+
+
+def test_an_extract_beside_another_summary_is_another() -> None:
+    memo = Memo()
+    made = planned(RUN, Policy(), 2_200)
+    assert made.gap is not None
+    for _ in range(3):
+        for summary in ("", "It was module_1.", "def function_1 and table_1"):
+            written = extract(RUN, made.gap.extract, summary, CHAT, memo)
+            assert written == extract(RUN, made.gap.extract, summary, CHAT, None)
+
+
+def test_nothing_to_extract() -> None:
+    assert extract(RUN, (), "", CHAT, Memo()) == b""
