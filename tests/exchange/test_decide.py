@@ -56,6 +56,21 @@ def test_only_what_surely_cannot_fit_is_refused_unseen(tokens: int, limit: Limit
     assert (irreducible(shaping(question(tokens), limit=limit)) is not None) is refused
 
 
+def test_a_budget_that_the_request_chose_shapes_and_never_refuses_what_the_model_takes() -> None:
+    small = shaping([*chat(20), *question(2_000)[1:]], cap=500)
+    assert (small.budget.usable, small.budget.most) == (500, 7_168)
+    assert not small.plan.fits
+    assert small.plan.breakdown is not None
+    assert small.plan.sent == small.plan.breakdown.total
+    assert irreducible(small) is None
+    assert irreducible(shaping(question(20_000), cap=500)) is not None
+
+
+def test_a_budget_of_the_operator_refuses_because_nobody_else_holds_it() -> None:
+    limit = msgspec.structs.replace(WINDOW, budget=500)
+    assert irreducible(shaping(question(2_000), limit=limit)) is not None
+
+
 def test_a_long_history_is_never_a_reason_to_refuse() -> None:
     assert irreducible(shaping(chat(200))) is None
 

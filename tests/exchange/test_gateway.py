@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post
+from tests.support.chat import COMPLETION, OVERFLOW, WINDOW, post, token_counts
 from tests.support.conversations import agent_run, chat, prose
 from tests.support.running import running
 from tests.support.scripted import CLOSE, STALL, Received, Script, ScriptedUpstream, Step, json_reply, reply, sse_reply
@@ -278,6 +278,25 @@ async def test_bypass_observe_profiles_and_their_errors() -> None:
     assert "truncated=0" not in profiled.headers["x-trimtab-edits"]
     assert wrong.status == 400
     assert "replan" in wrong.json()["error"]["message"]
+
+
+async def test_a_profiles_budget_never_refuses_what_the_model_takes_and_the_operators_does() -> None:
+    question = {"role": "user", "content": "What follows? " * 400}
+    body = {"model": "m", "messages": [*chat(20), question]}
+    profile = "[profiles.tight]\nbudget = 300\n"
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream:
+        async with running(upstream.base_url, WINDOW + profile) as proxy:
+            sent = await post(proxy.url, body, x_trimtab_profile="tight")
+        async with running(upstream.base_url, WINDOW + "budget = 300\n") as proxy:
+            refused = await post(proxy.url, body)
+    assert sent.status == 200
+    assert [request.json()["messages"] for request in upstream.requests] == [[body["messages"][0], question]]
+    counts = token_counts(sent)
+    assert counts["original"] > counts["sent"] > counts["budget"] == 300
+    assert refused.status == 400
+    error = refused.json()["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert "of which 300 can be used for the input (the budget that the operator has set)" in error["message"]
 
 
 @pytest.mark.parametrize("script", [json_reply(COMPLETION), sse_reply(b'{"id":"c","choices":[]}')])

@@ -43,7 +43,7 @@ USABLE = [
 
 @pytest.mark.parametrize(("model", "max_tokens", "want", "reserved"), USABLE)
 def test_usable(model: Limit, max_tokens: int | None, want: int, reserved: int) -> None:
-    assert usable(model, max_tokens) == Budget(want, reserved, model.context_size)
+    assert usable(model, max_tokens) == Budget(want, reserved, model.context_size, want)
 
 
 LOWERED = [
@@ -102,4 +102,12 @@ WIDEST = [  # window, output cap, max_tokens -> usable, reserved
 def test_the_widest_budget_leaves_the_least_output_worth_having(
     window: int, output: int, asked: int | None, room: int, reserved: int
 ) -> None:
-    assert widest(limit(window, output), asked) == Budget(room, reserved, window)
+    assert widest(limit(window, output), asked) == Budget(room, reserved, window, room)
+
+
+def test_under_a_cap_the_most_it_may_have_stays() -> None:
+    whole = usable(limit(128_000, 16_384))
+    capped = whole.under(16_000)
+    assert (capped.usable, capped.most, capped.reserved) == (16_000, 111_616, 16_384)
+    assert whole.under(None) == whole.under(200_000) == whole
+    assert whole.under(0).usable == 1

@@ -86,6 +86,9 @@ def _verdict(shaping: Shaping) -> Text:
     if error := refusal(shaping):
         return Text.assemble(("Would be refused. ", "bold red"), error.message)
     if not plan.fits:
+        if shaping.counted(plan.sent) <= shaping.budget.most:
+            text = "it would be sent all the same, as small as it can be made, because the model takes it."
+            return Text.assemble(("Above the budget of its profile: ", "bold yellow"), text)
         text = "it would be sent all the same, and the upstream decides."
         return Text.assemble(("Too long by the estimate: ", "bold yellow"), text)
     if not plan.shaped:

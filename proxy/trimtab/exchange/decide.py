@@ -90,19 +90,18 @@ def decide(  # noqa: PLR0913  what a decision goes by
     dialect: Dialect = CHAT,
     replays: Replays | None = None,
 ) -> Shaping:
-    """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's). What does
-    not fit beside its output is planned beside a shorter one before it is given up. A conversation of which a beginning
-    is in `replays` is planned from there on."""
+    """Plan a request. `cap` is a further budget in the upstream's tokens (a profile's, or a smaller try's): it shapes,
+    and never refuses what the model takes. What does not fit beside its output is planned beside a shorter one before
+    it is given up. A conversation of which a beginning is in `replays` is planned from there on."""
 
-    def planned(budget: Budget) -> Shaping:
-        if cap is not None and cap < budget.usable:
-            budget = msgspec.structs.replace(budget, usable=max(1, cap))
+    def planned(whole: Budget) -> Shaping:
+        budget = whole.under(cap)
         found = plan(history, policy, max(1, int(budget.usable / factor)), memo, dialect.format, replays)
         lowered = lowered_max_tokens(limit, request.max_tokens, round(found.sent * factor))
         return Shaping(request, history, limit, budget, factor, policy, found, lowered, dialect)
 
     shaping = planned(usable(limit, request.max_tokens))
-    if shaping.plan.fits:
+    if shaping.plan.fits or shaping.counted(shaping.plan.sent) <= shaping.budget.most:
         return shaping
     wide = planned(widest(limit, request.max_tokens))
     return wide if irreducible(wide) is None else shaping
@@ -147,11 +146,11 @@ def untouched(of: Plan) -> Plan:
 
 def irreducible(shaping: Shaping) -> Breakdown | None:
     """What keeps a conversation from fitting, where it surely cannot be made to fit; else None. A guessed limit never
-    refuses."""
+    refuses, nor does a budget that the request itself chose, by a profile or a `context_management`."""
     breakdown = shaping.plan.breakdown
     if shaping.plan.fits or breakdown is None or not shaping.limit.trusted:
         return None
-    return breakdown if shaping.counted(breakdown.total) > shaping.budget.usable * REFUSE_AT else None
+    return breakdown if shaping.counted(breakdown.total) > shaping.budget.most * REFUSE_AT else None
 
 
 def caller_of(tenant: bytes, request: Request) -> Caller:

@@ -26,7 +26,9 @@ def refusal(shaping: Shaping) -> ConversationTooLong | None:
     if part is None:
         return None
     budget = shaping.budget
-    room = "" if budget.usable >= budget.context_size else f", of which {budget.usable:,} can be used for the input"
+    room = "" if budget.most >= budget.context_size else f", of which {budget.most:,} can be used for the input"
+    if budget.most == shaping.limit.budget:
+        room += " (the budget that the operator has set)"
     return _error(f"{_TOO_LONG} {budget.context_size:,} tokens{room}. {_kept(shaping, part)}", shaping, part)
 
 
@@ -78,7 +80,7 @@ def _error(
     tokens, budget = shaping.counted, shaping.budget
     sizes = {
         "estimated": tokens(shaping.plan.original),
-        "limit": budget.usable,
+        "limit": budget.most,
         "context_size": budget.context_size,
         "reserved_output": budget.reserved,
     }

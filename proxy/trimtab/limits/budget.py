@@ -22,11 +22,18 @@ _MARGIN_LEAST = 64  # tokens
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """In tokens: `usable` for the input and `reserved` for the output, of a window of `context_size`."""
+    """In tokens: `usable` for the input, `reserved` for the output, of a window of `context_size`. `most` is what the
+    input may have at all: `usable` is below it where the request itself asked for less."""
 
     usable: int
     reserved: int
     context_size: int
+    most: int
+
+    def under(self, cap: int | None) -> Budget:
+        """The same with at most `cap` usable tokens, as a profile or a request asks for. What it may have at
+        all stays."""
+        return self if cap is None or cap >= self.usable else msgspec.structs.replace(self, usable=max(1, cap))
 
 
 def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
@@ -36,7 +43,7 @@ def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
     reserved = _reserve(limit, max_tokens)
     floor = min(FLOOR, int(FLOOR_SHARE * limit.context_size))
     room = max(limit.context_size - reserved, floor, 1)
-    return Budget(_capped(limit, room), reserved, limit.context_size)
+    return _budget(_capped(limit, room), reserved, limit)
 
 
 def widest(limit: Limit, max_tokens: int | None = None) -> Budget:
@@ -44,7 +51,11 @@ def widest(limit: Limit, max_tokens: int | None = None) -> Budget:
     otherwise."""
     lowest = _lowest(limit, max_tokens if max_tokens and max_tokens > 0 else limit.max_output_tokens)
     reserved = min(lowest, limit.context_size // 2)
-    return Budget(max(1, _capped(limit, limit.context_size - reserved)), reserved, limit.context_size)
+    return _budget(max(1, _capped(limit, limit.context_size - reserved)), reserved, limit)
+
+
+def _budget(room: int, reserved: int, limit: Limit) -> Budget:
+    return Budget(room, reserved, limit.context_size, room)
 
 
 def _capped(limit: Limit, room: int) -> int:
