@@ -51,6 +51,7 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     idle_timeout_s: PositiveSeconds = 620.0  # a kept-alive connection without a request; above a balancer's own (600)
     metrics_host: str = ""  # address of the metrics' own listener; empty: that of `host`
     metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None  # its port; None: metrics are on `port`
+    share_port: bool = False  # several processes may listen on `port`; the system spreads new connections over them
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def serves_ui(self) -> bool:
         """Whether the pages under `/ui` are served."""
-        return self.ui.served_at(loopback=self.server.host in _LOOPBACK)
+        return self.ui.served_at(loopback=self.server.host in _LOOPBACK and not self.server.share_port)
 
     @property
     def all_profiles(self) -> dict[str, ProfileSettings]:

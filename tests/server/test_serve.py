@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
 from pathlib import Path
@@ -129,6 +130,49 @@ def test_a_port_for_metrics_that_is_taken_is_refused() -> None:
         )
         with pytest.raises(ConfigError, match=f"Cannot listen on 127.0.0.1:{port}"):
             serve(settings)
+
+
+async def test_several_processes_can_share_a_port() -> None:
+    """New connections are spread over them, and one that goes takes no other along."""
+    ports = [closed_port(), closed_port()]
+    toml = "[limits]\ndiscover = false\n[server]\nshare_port = true\n"
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(ScriptedUpstream(json_reply(COMPLETION)))
+        first = await stack.enter_async_context(serving(upstream.base_url, f"{toml}metrics_port = {ports[0]}\n"))
+        second = await stack.enter_async_context(
+            serving(upstream.base_url, f"{toml}metrics_port = {ports[1]}\n", port=first.port)
+        )
+        await until_it_listens(ports[1])  # on their shared port the first may have answered
+        sent, answered = 0, [0.0, 0.0]
+        while not all(answered) and sent < 400:  # the second may not listen there yet
+            assert (await post(first.url, BODY)).status == 200
+            sent, answered = sent + 1, [await _answered(port) for port in ports]
+        assert min(answered) > 0
+        assert sum(answered) == sent
+        second.kill(signal.SIGTERM)
+        assert await second.ended(20) == 0
+        assert (await post(first.url, BODY)).status == 200
+
+
+async def until_it_listens(port: int) -> None:
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            return writer.close()
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+async def _answered(port: int) -> float:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        return sample(await answer.text(), 'trimtab_upstream_responses_total{code="2xx",upstream="test"}')
+
+
+def test_a_shared_port_needs_metrics_elsewhere() -> None:
+    settings = parse("[[upstreams]]\nname='a'\nbase_url='http://a/v1'\n[server]\nport=0\nshare_port=true\n", {})
+    with pytest.raises(ConfigError, match="--metrics-port"):
+        serve(settings)
+    assert not settings.serves_ui
 
 
 # -- how it stops ------------------------------------------------------------------------------------------------

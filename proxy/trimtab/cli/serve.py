@@ -36,11 +36,23 @@ class _Port(click.IntRange):
     help="Port to listen on, 0 for any free one, or set TRIMTAB_PORT; default: the file's, else 8080.",
 )
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    help="Port for metrics and health alone; default: the file's, else they are on the port above.",
+)
+@click.option(
     "--conversations",
     is_flag=True,
     help="Store conversations, as [conversations] in a file does, by default in ~/.local/share/trimtab.",
 )
-def serve(config: str | None, upstream: str | None, host: str | None, port: int | None, conversations: bool) -> None:
+def serve(
+    config: str | None,
+    upstream: str | None,
+    host: str | None,
+    port: int | None,
+    metrics_port: int | None,
+    conversations: bool,
+) -> None:
     """Run the proxy.
 
     \b
@@ -58,7 +70,8 @@ def serve(config: str | None, upstream: str | None, host: str | None, port: int 
     from trimtab.conversations.settings import ConversationsSettings
     from trimtab.server.serve import serve as run
 
-    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    options = {"host": host, "port": port, "metrics_port": metrics_port}
+    given = {name: value for name, value in options.items() if value is not None}
 
     def read() -> Settings:
         settings = settings_of(config, upstream)

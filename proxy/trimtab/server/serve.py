@@ -48,12 +48,12 @@ def address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def claim(host: str, port: int) -> int:
+def claim(host: str, port: int, shared: bool = False) -> int:
     """The port to listen on; a free one for port 0. Raises ConfigError when the address cannot be used.
 
     The server shares its port with any process that also sets SO_REUSEPORT, so a second proxy on the same port would
     start and take half of the first one's requests. A probe without that option finds both: a port that another
-    program uses, and one that another proxy uses.
+    program uses, and one that another proxy uses. `shared`: another proxy may use it.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -61,6 +61,8 @@ def claim(host: str, port: int) -> int:
         )[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just left is free
+            if shared:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             probe.bind(address)
             probe.listen()
             return int(probe.getsockname()[1])
@@ -72,7 +74,7 @@ def claim(host: str, port: int) -> int:
 
 
 async def _serve(settings: Settings, config: str, read: Callable[[], Settings] | None) -> None:
-    host, port = settings.server.host, claim(settings.server.host, settings.server.port)
+    host, port = settings.server.host, claim(settings.server.host, settings.server.port, settings.server.share_port)
     metrics = _metrics_address(settings)
     parts = Parts(settings)
     listeners = [_listener(create_app(parts), host, port, settings)]
@@ -103,9 +105,15 @@ async def _serve(settings: Settings, config: str, read: Callable[[], Settings] |
 
 
 def _metrics_address(settings: Settings) -> tuple[str, int] | None:
-    """Where metrics have a listener of their own. Raises ConfigError when the address cannot be had."""
+    """Where metrics have a listener of their own. Raises ConfigError when the address cannot be had, or when there is
+    none and the port is shared: whoever answers there would show its own metrics."""
     server = settings.server
     if server.metrics_port is None:
+        if server.share_port:
+            raise ConfigError(
+                "[server] share_port: each process needs its own port for metrics and health. Pass --metrics-port, or "
+                "set metrics_port in [server]."
+            )
         return None
     host = server.metrics_host or server.host
     return host, claim(host, server.metrics_port)
