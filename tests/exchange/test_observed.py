@@ -9,7 +9,7 @@ from tests.exchange.requests import inspected
 from tests.support.chat import COMPLETION, OVERFLOW
 from tests.support.scripted import json_reply
 from trimtab.dialects.chat import CHAT
-from trimtab.exchange.observed import Observed, is_uneventful
+from trimtab.exchange.observed import _ERRORS, Observed, is_uneventful
 from trimtab.wire import sse
 
 pytestmark = pytest.mark.anyio
@@ -48,3 +48,4 @@ async def test_events_show_usage_errors_and_overflows_however_they_are_cut() -> 
 async def test_a_chunk_that_shows_nothing_is_known_at_a_glance() -> None:
     assert is_uneventful(b'data: {"choices":[{"delta":{"content":"no error here"}}]}\n\n')
     assert not [chunk for chunk in (USAGE, ERROR, b"data: half") if is_uneventful(chunk)]
+    assert not [word for word in _ERRORS if is_uneventful(b"data: " + word + b"\n\n")]

@@ -5,7 +5,7 @@ The server makes them from ASGI; tests make them from anything.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -138,7 +138,7 @@ class Downstream(Protocol):
         """Send the status and the headers."""
         ...
 
-    async def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> Awaitable[None]:
         """Send a part of the body."""
         ...
 

@@ -22,9 +22,8 @@ class Pulse:
 
     def __init__(self, downstream: Downstream, every_s: float, head: Headers = (), *, commented: bool = False) -> None:
         self._down, self._every_s, self._head = downstream, every_s, head
-        self.between = True  # all that was written ends with a whole event
         self.fresh = True  # nothing of the upstream's has been written but comments
-        self._commented, self._writing = commented, False
+        self._commented, self._writing, self._last = commented, False, b""
         self._loop = asyncio.get_running_loop()
         self._wrote_at = self._loop.time()
         self._beat: asyncio.Task[None] | None = None
@@ -39,11 +38,14 @@ class Pulse:
         if self._beat is not None:
             await self._beat
             self._beat = None
-        self._writing = True
+        self._writing, self._last = True, chunk
         await self._down.write(chunk)
-        self._writing = False
-        self._wrote_at = self._loop.time()
-        self.between = chunk.endswith(_BLANK)
+        self._writing, self._wrote_at = False, self._loop.time()
+
+    @property
+    def between(self) -> bool:
+        """True where all that was written ends with a whole event."""
+        return not self._last or self._last.endswith(_BLANK)
 
     async def comment(self, comment: bytes) -> None:
         """Write a whole comment of ours. Only while `between`."""

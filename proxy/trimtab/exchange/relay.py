@@ -200,16 +200,16 @@ class _Relay:
 
     async def _untouched(self, pulse: Pulse) -> None:
         """Every byte as it came; the tap reads beside."""
-        write, tap = pulse.write, sse.Tap()
         if self._verdict.encoding:
             return await self._compressed(pulse)
+        write, tap, idle, observed = pulse.write, sse.Tap(), True, self._observed
         async for chunk in self._verdict.answer.chunks():
-            if not tap.idle or self._observed.turn is not None or not is_uneventful(chunk):
-                began = tap.idle
-                await read_in_turns(len(chunk) > LIGHT_PIECE, self._observed.chunk(tap, chunk))
-                if self._observed.chunk_overflows and self._options.withhold_overflow and began:
+            if not idle or observed.turn is not None or not is_uneventful(chunk):
+                await read_in_turns(len(chunk) > LIGHT_PIECE, observed.chunk(tap, chunk))
+                if observed.chunk_overflows and self._options.withhold_overflow and idle:
                     chunk = b"".join(self._until_overflow(sse.Editor().feed(chunk)))
-            await self._keep_at_its_end()
+                idle = tap.idle
+                await self._keep_at_its_end()
             if chunk:
                 await write(chunk)
             if self._withheld is not None:

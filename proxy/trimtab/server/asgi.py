@@ -6,7 +6,7 @@ The body is bounded while it is read, and counted as held (`load`) until it is r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import suppress
 from random import getrandbits
 from typing import Any
@@ -164,9 +164,9 @@ class Response:
         else:
             await self._send(message)
 
-    async def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> Awaitable[None]:
         """See `Downstream.write`."""
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        return self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self, chunk: bytes = b"") -> None:
         """See `Downstream.end`."""

@@ -44,17 +44,17 @@ class Answer:
         Raises UpstreamUnreachable when the answer breaks off, UpstreamTimeout after `read_timeout_s` seconds of
         silence; what had arrived before is given first.
         """
-        content = self._response.content
+        content, now = self._response.content, asyncio.get_running_loop().time
         silence = _Silence(self._response, self._upstream.read_timeout_s)
         broken: BaseException | None = None
         try:
             for chunk in self._head:
                 yield chunk
-            silence.begin()
+            silence.since = now()
             while chunk := await content.readany():
-                silence.end()
+                silence.since = None
                 yield chunk
-                silence.begin()
+                silence.since = now()
         except AIOHTTP_ERRORS as error:
             broken = error
         finally:
@@ -100,25 +100,20 @@ class Answer:
 class _Silence:
     """The read timeout of one body: how long the upstream may send nothing, `seconds`.
 
-    `begin` and `end` frame each wait for bytes, so that a client that reads slowly does not count. The timer is set
-    once; when it goes off it looks how long the silence really is, and is set again for the rest.
+    `since` is when the wait for the next bytes began, in the loop's time; None between two waits, so that a client that
+    reads slowly does not count. The timer is set once; when it goes off it looks how long the silence really is, and is
+    set again for the rest.
     """
 
-    __slots__ = ("_content", "_loop", "_seconds", "_since", "_timer")
+    __slots__ = ("_content", "_loop", "_seconds", "_timer", "since")
 
     def __init__(self, response: aiohttp.ClientResponse, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._content, self._seconds = response.content, seconds
-        self._since: float | None = None
+        self.since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         if stop_read_timer(response):
             self._timer = self._loop.call_later(seconds, self._look)
-
-    def begin(self) -> None:
-        self._since = self._loop.time()
-
-    def end(self) -> None:
-        self._since = None
 
     def close(self) -> None:
         if self._timer is not None:
@@ -126,7 +121,7 @@ class _Silence:
 
     def _look(self) -> None:
         now = self._loop.time()
-        left = self._seconds - (now - (self._since or now))
+        left = self._seconds - (now - (self.since or now))
         if left > 0:
             self._timer = self._loop.call_later(left, self._look)
         else:
