@@ -205,17 +205,18 @@ async def _crowd(server: Server, feeds: Iterable[Iterator[bytes]], apart_s: floa
     return connections
 
 
-async def throughput(server: Server, body: bytes, concurrency: int, seconds: float) -> Load:
-    """Requests in a closed loop of `concurrency` connections for some seconds."""
-    data = request(server, body)
+async def throughput(server: Server, body: bytes, concurrency: int, seconds: float, numbered: str = "") -> Load:
+    """Requests in a closed loop of `concurrency` connections for some seconds. `numbered`: a header whose value is
+    another one on each connection."""
     stop = time.perf_counter() + seconds
 
-    def feed() -> Iterator[bytes]:
+    def feed(number: int) -> Iterator[bytes]:
+        data = request(server, body, **({numbered: f"number-{number}"} if numbered else {}))
         while time.perf_counter() < stop:
             yield data
 
     began, cpu = time.perf_counter(), server.cpu_s()
-    done = await _crowd(server, [feed() for _ in range(concurrency)])
+    done = await _crowd(server, [feed(number) for number in range(concurrency)])
     took = time.perf_counter() - began
     return Load(sum(c.answered for c in done), sum(c.errors for c in done), took, server.cpu_s() - cpu)
 

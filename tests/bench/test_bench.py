@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import uvloop
 
-from tests.bench import bodies, cold, load, measure, servers, table
+from tests.bench import bodies, cold, load, measure, scale, servers, table
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +63,19 @@ def test_the_table_shows_what_was_measured_and_nothing_else() -> None:
     text = table.render({"speed": {"2 KB": speed}})
     assert "requests/s of the floor's, 2 KB" in text
     assert "LiteLLM" not in text
+
+
+def test_the_model_of_scale_names_what_is_full_first() -> None:
+    cost = scale.Cost(proxy=0.001, upstream=0.0001, generator=0.0002, redis=0.00001, commands=0.5)
+    assert scale.predicted(cost, processes=1, cores=8) == (pytest.approx(1_000), "processes")
+    assert scale.predicted(cost, processes=4, cores=8) == (pytest.approx(4_000), "processes")
+    assert scale.predicted(cost, processes=16, cores=8) == (pytest.approx(5_000), "generator")
+    assert scale.predicted(cost, processes=4, cores=2) == (pytest.approx(2 / 0.00131), "cores")
+    assert scale.carried(cost, size=100_000) == pytest.approx((700, 7_000, 200, 12_500 / 700))
+
+
+def test_processes_behind_one_port_all_answer() -> None:
+    run = scale.measure(scale.CASES[-1], count=2, seconds=0.3)
+    assert run.errors == 0
+    assert run.requests_a_second > 0
+    assert run.cost.commands > 1
