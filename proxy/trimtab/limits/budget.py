@@ -9,6 +9,8 @@ output cap. It is never more than half of the window: tables list "output 262,13
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from trimtab.limits.limit import Limit
@@ -36,6 +38,7 @@ class Budget(msgspec.Struct, frozen=True):
         return self if cap is None or cap >= self.usable else msgspec.structs.replace(self, usable=max(1, cap))
 
 
+@lru_cache(maxsize=1024)
 def usable(limit: Limit, max_tokens: int | None = None) -> Budget:
     """The budget of a request for `max_tokens` of output; None where the request does not name it.
 

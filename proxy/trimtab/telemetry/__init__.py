@@ -100,8 +100,7 @@ class Telemetry:
     def settle(self) -> None:
         """Count and log the exchanges that are waiting."""
         ended, self._ended, self._scheduled = self._ended, [], False
-        for exchange, _ in ended:
-            self.metrics.observe(exchange)
+        self.metrics.observe(*[exchange for exchange, _ in ended])
         self.log.exchanges(ended)
 
     def summary_run(self, run: SummaryRun) -> None:

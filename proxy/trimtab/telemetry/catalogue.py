@@ -9,6 +9,9 @@ forbids `_summary_` in a name: hence `summaries` and `summarizer`.)
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -29,13 +32,18 @@ _GEN_AI = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_mode
 
 
 class FastHistogram(Histogram):
-    """A histogram that finds its bucket by bisection: the library's loop takes three times as long, and every exchange
-    is observed by eight histograms."""
+    """A histogram that finds its bucket by bisection, and counts several amounts in one go: the library's loop takes
+    three times as long, and every exchange is observed by nine histograms."""
 
     def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
         """Count `amount`, which must not be NaN. Exemplars are not kept."""
-        self._sum.inc(amount)
-        self._buckets[bisect_left(self._upper_bounds, amount)].inc(1)
+        self.observe_all((amount,))
+
+    def observe_all(self, amounts: Sequence[float]) -> None:
+        """Count several amounts at once."""
+        self._sum.inc(sum(amounts))
+        for bucket, count in Tally(map(partial(bisect_left, self._upper_bounds), amounts)).items():
+            self._buckets[bucket].inc(count)
 
 
 class Metric(Struct, frozen=True):

@@ -78,7 +78,7 @@ def fields(exchange: Exchange) -> dict[str, Any]:
         "trace_id": exchange.trace_id,
         "path": exchange.path,
         "method": exchange.method[:LONGEST],
-        "endpoint": _known_words(exchange.endpoint),
+        "endpoint": exchange.endpoint and _known_words(exchange.endpoint),
         "outcome": exchange.outcome,
         "status": exchange.status,
         "model": exchange.model[:LONGEST],

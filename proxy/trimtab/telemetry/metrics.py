@@ -7,7 +7,7 @@ exchange (Redis, calibration, summaries made in the background, requests in flig
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
@@ -25,6 +25,7 @@ from trimtab.telemetry.record import (
     SummaryResult,
     SummaryRun,
     UpstreamCall,
+    Usage,
 )
 from trimtab.telemetry.savings import Ledger, gross_usd, run_usd
 
@@ -47,6 +48,14 @@ class Series(dict[tuple[str, ...], Any]):
     def __missing__(self, values: tuple[str, ...]) -> Any:
         child = self[values] = self._family.labels(*values) if values else self._family
         return child
+
+
+class _Added(NamedTuple):
+    """What some exchanges add to counters and to histograms. It is added up first: one call of the library takes as
+    long as ten additions."""
+
+    to: dict[Any, float]
+    amounts: dict[Any, list[float]]
 
 
 class Metrics:
@@ -117,75 +126,79 @@ class Metrics:
         for name in (names.RETRIES.name, names.OVERFLOW.name):
             _ = self._series[name][(upstream,)]
 
-    def observe(self, exchange: Exchange) -> None:
-        """Count one exchange. Takes microseconds and never raises."""
+    def observe(self, *exchanges: Exchange) -> None:
+        """Count exchanges. Takes microseconds for each and never raises."""
+        added = _Added(defaultdict(float), defaultdict(list))
+        for exchange in exchanges:
+            self._observe(exchange, added)
+        for counter, amount in added.to.items():
+            counter.inc(amount)
+        for histogram, amounts in added.amounts.items():
+            histogram.observe_all(amounts)
+
+    def _observe(self, exchange: Exchange, added: _Added) -> None:
         if exchange.outcome in _SERVED and 200 <= (exchange.upstream_status or 0) < 300:
             self.labels.admit(exchange.model)
         model = self.labels.label(exchange.model)
         if model not in self._known_models:
             self._start_model(model)
-        self._requests[model, exchange.outcome].inc()
-        self._paths[(exchange.path,)].inc()
-        self._observe_plan(exchange, model)
-        self._observe_time(exchange)
+        added.to[self._requests[model, exchange.outcome]] += 1
+        added.to[self._paths[(exchange.path,)]] += 1
+        if exchange.tokens.original:
+            self._observe_plan(exchange, model, added)
+        if exchange.timing.shaping is not None:
+            added.amounts[self._shaping].append(exchange.timing.shaping)
+        if exchange.timing.overhead is not None:
+            added.amounts[self._overhead].append(exchange.timing.overhead)
         if exchange.calls:
-            self._observe_upstream(exchange, model)
+            self._observe_upstream(exchange, model, added)
         if exchange.usage is not None:
-            self._observe_usage(exchange, model)
+            self._observe_usage(exchange, exchange.usage, model, added)
         self._observe_rare(exchange, model)
 
-    def _observe_plan(self, exchange: Exchange, model: str) -> None:
+    def _observe_plan(self, exchange: Exchange, model: str, added: _Added) -> None:
         tokens = exchange.tokens
-        if not tokens.original:
-            return
         if tokens.sent:
-            self._tokens[model, "original"].inc(tokens.original)
-            self._tokens[model, "sent"].inc(tokens.sent)
+            added.to[self._tokens[model, "original"]] += tokens.original
+            added.to[self._tokens[model, "sent"]] += tokens.sent
         for edited in exchange.edits:
-            self._edits[model, edited.stage].inc(edited.count)
-            self._tokens[model, edited.stage].inc(max(0, edited.tokens))
+            added.to[self._edits[model, edited.stage]] += edited.count
+            added.to[self._tokens[model, edited.stage]] += max(0, edited.tokens)
         if tokens.budget > 0:
-            self._fill[model, "original"].observe(tokens.original / tokens.budget)
-        if tokens.budget > 0 and tokens.sent:
-            self._fill[model, "sent"].observe(tokens.sent / tokens.budget)
+            added.amounts[self._fill[model, "original"]].append(tokens.original / tokens.budget)
+            if tokens.sent:
+                added.amounts[self._fill[model, "sent"]].append(tokens.sent / tokens.budget)
         key = (exchange.upstream, model)
         if tokens.context_size and self._context_sizes.get(key) != tokens.context_size:
             self._context_sizes[key] = tokens.context_size
             self._series[names.CONTEXT_SIZE.name][key].set(tokens.context_size)
 
-    def _observe_time(self, exchange: Exchange) -> None:
-        timing = exchange.timing
-        if timing.shaping is not None:
-            self._shaping.observe(timing.shaping)
-        if timing.overhead is not None:
-            self._overhead.observe(timing.overhead)
-
-    def _observe_upstream(self, exchange: Exchange, model: str) -> None:
+    def _observe_upstream(self, exchange: Exchange, model: str, added: _Added) -> None:
         upstream = exchange.upstream
         for call in exchange.calls:
-            self.upstream_call(call)
+            added.to[self._responses[call.upstream, _code(call)]] += 1
+            if call.retries:
+                added.to[self._series[names.RETRIES.name][(call.upstream,)]] += call.retries
         if exchange.overflow:
-            self._series[names.OVERFLOW.name][(upstream,)].inc()
+            added.to[self._series[names.OVERFLOW.name][(upstream,)]] += 1
         if exchange.path not in GENERATING:
             return
         error = exchange.outcome if exchange.outcome in _ERRORS else ""
-        self._duration["chat", upstream, model, error].observe(exchange.timing.duration)
+        added.amounts[self._duration["chat", upstream, model, error]].append(exchange.timing.duration)
         if exchange.timing.upstream_ttfb is not None:
-            self._ttft["chat", upstream, model].observe(exchange.timing.upstream_ttfb)
+            added.amounts[self._ttft["chat", upstream, model]].append(exchange.timing.upstream_ttfb)
 
-    def _observe_usage(self, exchange: Exchange, model: str) -> None:
-        usage = exchange.usage
-        assert usage is not None
+    def _observe_usage(self, exchange: Exchange, usage: Usage, model: str, added: _Added) -> None:
         if exchange.path in GENERATING:
-            self._usage["chat", exchange.upstream, model, "input"].observe(usage.prompt)
-            self._usage["chat", exchange.upstream, model, "output"].observe(usage.completion)
+            added.amounts[self._usage["chat", exchange.upstream, model, "input"]].append(usage.prompt)
+            added.amounts[self._usage["chat", exchange.upstream, model, "output"]].append(usage.completion)
         if usage.cached is not None:
-            self._cached[(model,)].inc(max(0, usage.cached))
-            self._cacheable[(model,)].inc(max(0, usage.prompt))
+            added.to[self._cached[(model,)]] += max(0, usage.cached)
+            added.to[self._cacheable[(model,)]] += max(0, usage.prompt)
             if usage.cached > 0:
                 self._serve_cache.add(model)
         if exchange.estimate_ratio is not None:
-            self._ratio[(model,)].observe(exchange.estimate_ratio)
+            added.amounts[self._ratio[(model,)]].append(exchange.estimate_ratio)
 
     def _observe_rare(self, exchange: Exchange, model: str) -> None:
         if exchange.summary != "none":
@@ -198,7 +211,7 @@ class Metrics:
             self._book(model, gross_usd(exchange, model in self._serve_cache))
 
     def upstream_call(self, call: UpstreamCall) -> None:
-        """Count one call of an upstream: a client's, or our own of the summary model."""
+        """Count one call of our own of an upstream."""
         self._responses[call.upstream, _code(call)].inc()
         if call.retries:
             self._series[names.RETRIES.name][(call.upstream,)].inc(call.retries)

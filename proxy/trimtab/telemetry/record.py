@@ -174,4 +174,4 @@ class Exchange(Struct, frozen=True, kw_only=True):
     @property
     def retries(self) -> int:
         """The retries of all calls."""
-        return sum(call.retries for call in self.calls)
+        return sum([call.retries for call in self.calls])

@@ -146,6 +146,7 @@ def request_of(
     *,
     limits: Iterable[int | None],
     extras: Iterable[Raw],
+    has_tools: bool,
     **fields: Any,
 ) -> Request:
     """A request of what was read. `limits` are those of its output, in tokens; `fields` what only one format has."""
@@ -157,8 +158,9 @@ def request_of(
         bool(head.stream),
         max([n for n in limits if n is not None and n > 0], default=None),
         tuple([raw for raw in filter(len, extras) if is_present(raw)]),
+        has_tools,
         routing=tuple([raw for raw in filter(len, _routing(head)) if is_present(raw)]),
-        **{"has_tools": is_present(head.tools), **fields},
+        **fields,
     )
 
 

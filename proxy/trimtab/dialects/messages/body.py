@@ -178,7 +178,11 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         if is_present(getattr(head, name)):
             raise Unmanaged(name)
     elements, extras = Elements(messages), _extras(head)
-    return request_of(body, source, elements, head, limits=(head.max_tokens,), extras=extras, reports_usage=True)
+    has_tools = is_present(head.tools)
+    limits = (head.max_tokens,)
+    return request_of(
+        body, source, elements, head, limits=limits, extras=extras, has_tools=has_tools, reports_usage=True
+    )
 
 
 def render(request: Request, sent: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
