@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.context.estimate import tokens
-from trimtab.context.estimate.tokens import bytes_tokens, text_tokens
+from trimtab.context.estimate.tokens import between, bytes_tokens, text_tokens, weight
 
 ENCODING = bpe_openai.get_encoding("o200k_base")
 RANDOM = random.Random(5)
@@ -214,3 +214,10 @@ def test_no_weight_can_carry_a_block_over_the_modulus() -> None:
 
 def test_ascii_has_no_script_weight_so_that_it_costs_the_same_beside_other_scripts() -> None:
     assert tokens.SCRIPT_WEIGHTS[0] == 0
+
+
+@given(st.text(), st.text())
+def test_texts_weigh_together_what_they_weigh_apart_and_between(one: str, other: str) -> None:
+    first, second = one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
+    border = between(first[-1], second[0]) if first and second else 0
+    assert weight(first + second) == weight(first) + border + weight(second)

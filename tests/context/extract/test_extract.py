@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.messages import assistant, calls, result, user
 from trimtab.context.edits import Excerpt
 from trimtab.context.estimate.tokens import text_tokens
-from trimtab.context.extract.names import mentions
+from trimtab.context.extract.names import has_name, mentions, names_among, words
 from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import render
 from trimtab.context.extract.result import of_result
@@ -73,16 +73,16 @@ def test_spans_that_touch_become_one() -> None:
 
 @given(st.text(max_size=3_000) | st.integers(1, 40).map(lambda n: LOG * n), st.integers(0, 100))
 def test_the_extract_of_a_result_stays_within_its_tokens(text: str, tokens: int) -> None:
-    assert text_tokens(of_result(text, tokens)) <= max(tokens, 0)
+    assert text_tokens(of_result(text, tokens).shown) <= max(tokens, 0)
 
 
 def test_the_extract_of_a_result_is_how_it_begins() -> None:
-    assert of_result(LOG, 16) == "Build 4711 failed: src/app.py line 88, …"
-    assert of_result("see\n  job_id", 16) == "see job_id"
+    assert of_result(LOG, 16).shown == "Build 4711 failed: src/app.py line 88, …"
+    assert of_result("see\n  job_id", 16).shown == "see job_id"
 
 
 def test_of_a_result_that_names_nothing_there_is_no_extract() -> None:
-    assert of_result("the quick brown fox " * 50, 60) == ""
+    assert of_result("the quick brown fox " * 50, 60).shown == ""
 
 
 def test_an_extract_is_a_line_for_each_source() -> None:
@@ -115,3 +115,8 @@ def test_what_the_summary_names_is_left_out() -> None:
     excerpts = [Excerpt(0, 0, 0, 10), Excerpt(0, 0, 15, 25), Excerpt(1, 0, 0, 9)]
     text = render(Opened(raws), excerpts, "Build 4711 failed.")
     assert text.splitlines()[1:] == ["user: src/app.py", "assistant: Use tabs."]
+
+
+@given(st.text())
+def test_a_text_has_a_name_or_none(text: str) -> None:
+    assert has_name(words(text)) == bool(names_among(words(text)))

@@ -1,27 +1,30 @@
-"""The extract of a cleared result is the same whether its end is remembered or found."""
+"""The extract of a cleared result: how much of its beginning is kept, and what that weighs."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.context.extract import result
-from trimtab.context.extract.result import of_result
+from trimtab.context.estimate.tokens import SCALE, text_tokens, weight
+from trimtab.context.extract.result import of_result, read_of
 
 WORDS = st.sampled_from(
     ["src/app.py", "ERROR", "line 12", "the", "\n", "  ", "parse_config()", "\ud83d\ude00", "\ud800", "Ж"]
 )
 TEXTS = st.lists(WORDS, max_size=120).map(" ".join)
+TOKENS = st.sampled_from([0, 1, 12, 40, 80])
 
 
-def found(text: str, tokens: int) -> str:
-    result._ENDS.clear()
-    return of_result(text, tokens)
+@given(TEXTS, TEXTS, TOKENS)
+def test_what_comes_later_makes_no_difference(text: str, more: str, tokens: int) -> None:
+    read = (text + more)[: read_of(tokens)]
+    assert of_result(read, tokens) == of_result(read + more, tokens) or len(read) < read_of(tokens)
 
 
-@given(TEXTS, TEXTS, st.sampled_from([0, 1, 12, 40, 80]))
-def test_a_remembered_end_gives_the_same_extract(text: str, more: str, tokens: int) -> None:
-    texts = [text, text + more, text]
-    expected = [found(each, tokens) for each in texts]
-    result._ENDS.clear()
-    assert [of_result(each, tokens) for each in texts] == expected
+@given(TEXTS, TOKENS)
+def test_it_weighs_what_is_shown(text: str, tokens: int) -> None:
+    found = of_result(text, tokens)
+    assert found.weight == (weight(found.shown.encode("utf-8", "surrogatepass")) if found.end else 0)
+    assert text_tokens(found.shown) <= tokens
+    if found.end:
+        assert text_tokens(found.shown) == 1 + found.weight // SCALE

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+from trimtab.context.apply.clearing import cleared_result
 from trimtab.context.apply.format import AsChat, Format
 from trimtab.context.apply.origins import Origins, in_json, origins_of, quickly, slices, written_again
 from trimtab.context.edits import Excerpt, Stage
 from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import Line, lines
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.views import digest
+from trimtab.context.read.views import PLACEHOLDER_TOKENS, View, digest
 from trimtab.context.texts import EXTRACT
 
 _ENTRY = 16  # pieces that weigh as much as another entry of the memo
@@ -50,15 +51,30 @@ def rewritten(raw: bytes | Raw, key: bytes, stage: Stage, amount: int, format: F
     """A message after an edit; `key`: its digest."""
     if memo is None or not key:
         return format.rewrite(raw, stage, amount)
-    place, source = (key, stage, amount, "origins"), bytes(raw)
-    known: Origins | None = memo.get(place)
+    known: Origins | None = memo.get((key, stage, amount, "origins"))
+    source = bytes(raw)
     if known:
         return written_again(known, source)
     written = format.rewrite(raw, stage, amount)
     if known is None or known is _ONCE:
         known = (quickly(written, source) or _ONCE) if known is None else (origins_of(written, source) or _NEVER)
-        memo.put(place, known, 1 + len(known) // (2 * _ENTRY))
+        _remember(memo, key, stage, amount, known)
     return written
+
+
+def measured(raw: bytes | Raw, view: View, stage: Stage, amount: int, format: Format, memo: Memo) -> int:
+    """Tokens of a message after an edit, which is made only where its size cannot be found without it."""
+    if stage == "cleared" and view.shape == "text":
+        found = cleared_result(bytes(raw), format.result_field, amount)
+        if found is not None:
+            if found.origins is not None:
+                _remember(memo, view.digest, stage, amount, found.origins)
+            return view.cleared_tokens - PLACEHOLDER_TOKENS + found.content_tokens
+    return format.view(rewritten(raw, view.digest, stage, amount, format, memo)).tokens
+
+
+def _remember(memo: Memo, key: bytes, stage: Stage, amount: int, origins: Origins) -> None:
+    memo.put((key, stage, amount, "origins"), origins, 1 + len(origins) // (2 * _ENTRY))
 
 
 def extract(

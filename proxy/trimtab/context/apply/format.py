@@ -39,6 +39,7 @@ class Format(msgspec.Struct, frozen=True):
     unbind: Callable[[bytes | Raw], bytes | Raw]  # without what is bound to the messages before (`View.bound_tokens`)
     canonical: Callable[[bytes | Raw], bytes | Raw]  # what it means: the digest is of this
     as_chat: Callable[[bytes | Raw], bytes | Raw]  # in chat's form, to be read for a summary or an extract; never sent
+    result_field: str = "content"  # the one that has the content of a tool result
 
 
 class AsChat(Sequence[bytes | Raw]):

@@ -105,7 +105,7 @@ def cleared(content: bytes | Raw, tokens: int, kind: str = "text") -> Any:
     text = content_text(value) if tokens else ""
     if text.startswith(CLEARED_TO_EXTRACT):
         return value
-    extract = "" if text == PLACEHOLDER else of_result(text, tokens)
+    extract = "" if text == PLACEHOLDER else of_result(text, tokens).shown
     left = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
     mark = _cache_mark(value) if isinstance(value, list) else {}
     return [{"type": kind, "text": left, **mark}] if mark else left

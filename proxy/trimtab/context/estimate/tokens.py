@@ -119,6 +119,7 @@ def _class_table() -> bytes:
 
 
 _CLASS_DIGITS = _class_table()
+_CLASS = bytes([int(chr(digit), 16) for digit in _CLASS_DIGITS])
 _PAIR_TABLE = bytes(weight for row in PAIR_WEIGHTS for weight in row)
 _ASCII = bytes(range(128))
 _HIGH_TABLE = bytes(128) + bytes(HIGH_WEIGHTS)
@@ -134,17 +135,26 @@ def text_tokens(text: str) -> int:
 def bytes_tokens(data: bytes) -> int:
     """Estimated o200k tokens of UTF-8 bytes, like `text_tokens`. Never raises: bytes that are not UTF-8 count as
     bytes, without the weight of a character."""
-    if not data:
-        return 0
+    # The first byte has no neighbour before it, so the pair that begins its word is missing: hence the 1.
+    return 1 + weight(data) // SCALE if data else 0
+
+
+def weight(data: bytes) -> int:
+    """What `bytes_tokens` makes tokens of, in 1/64. The weight of two texts together is that of both, and `between` the
+    last byte of the one and the first of the other."""
     if len(data) <= _RUN:
-        weight = adler32(_pair_weights(data), 0) & 0xFFFF
+        found = adler32(_pair_weights(data), 0) & 0xFFFF
     else:
         # Each block includes the first byte of the next, so that the pair across the border counts too.
-        weight = sum([_total(_pair_weights(data[at : at + _BLOCK + 1])) for at in range(0, len(data), _BLOCK)])
+        found = sum([_total(_pair_weights(data[at : at + _BLOCK + 1])) for at in range(0, len(data), _BLOCK)])
     if not data.isascii():
-        weight += sum([_high_weight(part.translate(None, _ASCII)) for part in _whole_characters(data)])
-    # The first byte has no neighbour before it, so the pair that begins its word is missing: hence the 1.
-    return 1 + weight // SCALE
+        found += sum([_high_weight(part.translate(None, _ASCII)) for part in _whole_characters(data)])
+    return found
+
+
+def between(last: int, first: int) -> int:
+    """The weight of two bytes as neighbours, in 1/64 tokens."""
+    return _PAIR_TABLE[_CLASS[last] * 16 + _CLASS[first]]
 
 
 def _whole_characters(data: bytes) -> Iterator[bytes]:

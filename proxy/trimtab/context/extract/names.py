@@ -36,6 +36,16 @@ def names_among(words: Iterable[bytes]) -> dict[bytes, str]:
     return found
 
 
+def has_name(words: Iterable[bytes]) -> bool:
+    """True when one of the words is a name."""
+    for word in words:
+        if not _is_plain(word):
+            name = word.strip(_EDGES)
+            if LEAST <= len(name) <= MOST and name.isascii() and not _is_plain(name.replace(b"-", b"")):
+                return True
+    return False
+
+
 def mentions(text: str) -> list[tuple[int, int]]:
     """Where each name of a text stands first, from its start to its stop in characters."""
     found, start = [], 0

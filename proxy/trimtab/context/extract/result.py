@@ -2,52 +2,57 @@
 pure function of its text, so that it never changes.
 
 A result begins with what it is, and what is worth keeping of it has a name. Excerpts around its names were hardly
-needed more often (docs/policy.md), and to find them costs several times as much, at every request again.
+needed more often (docs/policy.md), and to find them costs several times as much.
 """
 
 from __future__ import annotations
 
-from lru import LRU
+from typing import NamedTuple
 
-from trimtab.context.estimate.tokens import text_tokens
-from trimtab.context.extract.names import names_among, words
+from trimtab.context.estimate.tokens import SCALE, between, weight
+from trimtab.context.extract.names import has_name, words
 from trimtab.context.extract.parts import one_line
-from trimtab.context.read.views import digest
 from trimtab.context.texts import LEFT_OUT
 
 _CHARS_PER_TOKEN = 3.3
 _SHORTER = 0.8  # of the characters, where they were more tokens than expected
+_CUT = LEFT_OUT.rstrip().encode()
+_CUT_WEIGHT = weight(_CUT)
 
 
-# Where extracts end, by digest: the same results are cleared again at every request. It holds no text.
-_ENDS: LRU[tuple[bytes, int], int] = LRU(20_000)
+class Beginning(NamedTuple):
+    """The beginning of a result that is kept: its first `end` characters, on one line, which weigh so much."""
+
+    end: int = 0
+    shown: str = ""
+    weight: int = 0  # in 1/64 tokens
 
 
-def of_result(text: str, tokens: int) -> str:
-    """The beginning of a result on one line, of at most `tokens` tokens; "" when it names nothing."""
-    read = text[: int(tokens * _CHARS_PER_TOKEN) + 1]
-    key = (digest(read.encode("utf-8", "surrogatepass")), tokens)
-    end = _ENDS.get(key)
-    if end is None:
-        end = _ENDS[key] = _end(read, tokens)
-    return _shown(text, end) if end else ""
+def read_of(tokens: int) -> int:
+    """Characters of a result that are looked at for an extract of so many tokens: one more than it may have at most."""
+    return int(tokens * _CHARS_PER_TOKEN) + 1
 
 
-def _end(read: str, tokens: int) -> int:
-    """The characters of a result that its extract has. `read`: one character more than it may have at most, if there
-    are so many."""
-    chars = int(tokens * _CHARS_PER_TOKEN)
-    if not names_among(words(read[:chars])):
-        return 0
+def of_result(text: str, tokens: int) -> Beginning:
+    """The beginning of a result, of at most `tokens` tokens; nothing of one that has no name there. What comes after
+    the first `read_of(tokens)` characters makes no difference."""
+    read = text[: read_of(tokens)]
+    chars = read_of(tokens) - 1
+    if not has_name(words(read[:chars])):
+        return Beginning()
     while chars > 0:
         end = min(chars, len(read))
         if end < len(read) and (blank := read.rfind(" ", end // 2, end)) > 0:
             end = blank
-        if text_tokens(_shown(read, end)) <= tokens:
-            return end
+        shown, is_cut = one_line(read[:end]), end < len(read)
+        of = _weight(shown.encode("utf-8", "surrogatepass"), is_cut=is_cut)
+        if 1 + of // SCALE <= tokens:
+            return Beginning(end, shown + LEFT_OUT.rstrip() if is_cut else shown, of)
         chars = int(chars * _SHORTER)
-    return 0
+    return Beginning()
 
 
-def _shown(text: str, end: int) -> str:
-    return one_line(text[:end]) + (LEFT_OUT.rstrip() if end < len(text) else "")
+def _weight(line: bytes, *, is_cut: bool) -> int:
+    if not is_cut:
+        return weight(line)
+    return weight(line) + (between(line[-1], _CUT[0]) if line else 0) + _CUT_WEIGHT

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trimtab.context.apply.again import rewritten
+from trimtab.context.apply.again import measured
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.edits import Edit, Stage
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
@@ -290,11 +290,11 @@ class State(msgspec.Struct, eq=False):
         self.reserve_extract(0)
 
     def measure(self, i: int, stage: Stage, amount: int) -> int:
-        """Tokens message i would have after an edit. The edit is made to measure it; the memo keeps the result."""
-        key = (self.structure.views[i].digest, stage, amount)
+        """Tokens message i would have after an edit; the memo keeps the result."""
+        view = self.structure.views[i]
+        key = (view.digest, stage, amount)
         tokens: int | None = self.memo.get(key)
         if tokens is None:
-            made = rewritten(self.structure.raws[i], key[0], stage, amount, self.format, self.memo)
-            tokens = self.memo.view(made).tokens
+            tokens = measured(self.structure.raws[i], view, stage, amount, self.format, self.memo)
             self.memo.put(key, tokens)
         return tokens - self.structure.views[i].bound_tokens if i in self.unbound else tokens

@@ -239,4 +239,5 @@ FORMAT = Format(
     itself,
     itself,
     as_chat,
+    "output",
 )
