@@ -14,6 +14,7 @@ from trimtab.conversations import chat, responses
 from trimtab.conversations.archive import Archive
 from trimtab.conversations.elsewhere import Elsewhere, held_by
 from trimtab.conversations.entries import DialectName, Header, Held
+from trimtab.conversations.files import Files
 from trimtab.conversations.histories import Histories, History, size_of
 from trimtab.conversations.settings import ConversationsSettings
 from trimtab.conversations.turns import Lock, Turn, new_chain
@@ -35,6 +36,7 @@ class Conversations:
 
     def __init__(self, settings: ConversationsSettings, archive: Archive, histories: Histories) -> None:
         self._settings, self._archive, self.histories = settings, archive, histories
+        self.files = Files(archive, settings, histories.clock)
         self.store_by_default = settings.store_by_default
         self._keyring = Keyring(settings.secret, b"conversations/v1")
 

@@ -27,6 +27,8 @@ class ConversationsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     max_messages: Count = 20_000  # messages or items of one conversation; one that has more takes no further turn
     max_mb: Count = 32  # MiB of one conversation, images and files included
     media_kb: Count = 16  # KiB; an image or file in a data URL larger than this is stored once, by its digest
+    max_file_mb: Count = 32  # MiB of one uploaded file
+    max_files_mb: Count = 256  # MiB of all uploaded files of one tenant
     memory_mb: Count = 64  # MiB of histories that this process remembers as read, so that it reads only what is new
     secret: str = ""  # mixed into the key that seals what is stored, beside each tenant's credential
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from trimtab.conversations.endpoints import Endpoints
+from trimtab.conversations.conversations import Conversations
 from trimtab.dialects.paths import managed, spoken
 from trimtab.errors import (
     ConversationTooLong,
@@ -35,6 +35,7 @@ from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import pass_through
 from trimtab.exchange.planning import Planning, Services
 from trimtab.exchange.stored import held_by
+from trimtab.exchange.uploading import is_upload, kept_or_begun
 from trimtab.telemetry import NO_TRACING, Outcome, PathKind
 from trimtab.wire import problem
 
@@ -74,7 +75,7 @@ class Gateway:
             if dialect is not None:
                 await ChatExchange(self._services, incoming, notes).run(body, downstream)
             else:
-                await pass_through(self._services.calls, incoming, body, downstream, notes, holder)
+                await self._pass(incoming, body, downstream, notes, holder)
         except asyncio.CancelledError as cancelled:
             notes.outcome = "abandoned"
             if STOPPING in cancelled.args:
@@ -85,6 +86,16 @@ class Gateway:
             _drop_frames(failure)
         finally:
             self._end(notes)
+
+    async def _pass(self, incoming: Incoming, body: Body, downstream: Downstream, notes: Notes, holder: str) -> None:
+        """Pass a request on, unless it uploads a file that is kept here."""
+        conversations, rest = self._services.conversations, body
+        if conversations is not None and is_upload(incoming):
+            begun = await kept_or_begun(conversations, incoming, body, downstream, notes)
+            if begun is None:
+                return
+            rest = begun
+        await pass_through(self._services.calls, incoming, rest, downstream, notes, holder)
 
     async def plan(self, incoming: Incoming, body: Body) -> ContextPlan:
         """`POST /v1/context/plan`: what would be done with a chat completion. Raises the TrimtabError that the client
@@ -113,14 +124,14 @@ class Gateway:
         except (Unauthorized, StoreUnavailable):
             return None
 
-    async def stored(self, incoming: Incoming, work: Callable[[Endpoints], Awaitable[T]]) -> T:
-        """An endpoint of stored conversations, for the client's tenant. Raises as `plan`."""
+    async def stored(self, incoming: Incoming, work: Callable[[Conversations, bytes], Awaitable[T]]) -> T:
+        """An endpoint of what is stored here; `work` gets the identity of the client's tenant. Raises as `plan`."""
 
         async def done(notes: Notes) -> T:
             conversations = self._services.conversations
             if conversations is None:
                 raise NotStored("No conversation is stored here: [conversations] is not configured.")
-            found = await work(Endpoints(conversations, tenant(incoming)))
+            found = await work(conversations, tenant(incoming))
             notes.outcome, notes.status = "stored", 200
             return found
 

@@ -30,6 +30,7 @@ from trimtab.exchange.refusals import refusal
 from trimtab.exchange.spellings import deployment_of
 from trimtab.exchange.stored import stateless, turn_of
 from trimtab.exchange.summary_call import Compaction
+from trimtab.exchange.uploading import with_files
 from trimtab.limits import Caller, Limit
 from trimtab.telemetry import Telemetry
 from trimtab.upstream.families import summary_role
@@ -72,8 +73,9 @@ class Planning:
         self._conversations = services.conversations
 
     async def whole_history(self, raw: bytes, body: Body, *, reads: bool = False) -> bytes:
-        """The request with the stored history that it continues; as it came where there is none. `reads`: nothing is to
-        be stored. Raises NotStored, Conflict, StoreUnavailable, BodyTooLarge."""
+        """The request with the stored history that it continues, and with the files that are kept here; as it came
+        where there is none of it. `reads`: nothing is to be stored. Raises NotStored, Conflict, StoreUnavailable,
+        BodyTooLarge."""
         if self._conversations is None:
             return raw
         with self._notes.waiting():
@@ -82,11 +84,13 @@ class Planning:
             self.elsewhere = found
         else:
             self.turn = found
-        if self.turn is None:
-            return raw
-        whole = await stateless(self.turn)
-        body.hold(max(0, len(whole) - len(raw)))
-        return whole
+        whole = raw
+        if self.turn is not None:
+            whole = await stateless(self.turn)
+            body.hold(max(0, len(whole) - len(raw)))
+        if self._conversations is None or self.dialect.name == "messages":
+            return whole
+        return await with_files(self._conversations, self._incoming, self.dialect.name, whole, body)
 
     async def decode(self, raw: bytes) -> None:
         """Read the request and find its upstream. Raises InvalidRequest for a body that is not JSON, BodyTooLarge,

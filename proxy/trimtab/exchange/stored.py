@@ -6,10 +6,12 @@ Without `[conversations]` there are no turns, and every request is what it was w
 from __future__ import annotations
 
 import re
+from urllib.parse import parse_qs
 
 from trimtab.conversations import chat, responses
 from trimtab.conversations.conversations import Conversations
 from trimtab.conversations.elsewhere import Elsewhere, in_background
+from trimtab.conversations.file_objects import is_kept
 from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Name
 from trimtab.exchange.access import tenant
@@ -18,9 +20,11 @@ from trimtab.exchange.decide import Shaping
 from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.offload import LIGHT_KNOWN, planned_beside
 from trimtab.exchange.report import CONVERSATION, Part
+from trimtab.exchange.uploading import FILES, is_other_api
 
 MODE = b"x-trimtab-conversation-mode"
 _OF_RESPONSE = re.compile(r"/v1/responses/([^/]+)(?:/.*)?")
+_OF_FILE = re.compile(FILES + r"/([^/]+)(?:/content)?")
 _REMOVED = ("dropped", "summarized")
 
 
@@ -45,9 +49,12 @@ async def turn_of(
 
 
 async def held_by(conversations: Conversations, calls: Calls, incoming: Incoming) -> str | None:
-    """The name of the upstream that holds the response a request is about; None where it is answered here. An id that
-    is not known here is asked for at the first upstream with the client's own key. Where all tenants share a key there
-    it is not: the upstream would show each the responses of all others. Raises StoreUnavailable."""
+    """The name of the upstream that holds what a request is about; None where it is answered here, "" where it is
+    passed on like any other. A response that is not known here is asked for at the first upstream with the client's own
+    key. Where all tenants share a key there it is not: the upstream would show each the responses of all others. Raises
+    StoreUnavailable."""
+    if incoming.endpoint.startswith(FILES):
+        return await _file_held_by(conversations, incoming)
     found = _OF_RESPONSE.fullmatch(incoming.endpoint)
     if found is None:
         return None
@@ -56,6 +63,18 @@ async def held_by(conversations: Conversations, calls: Calls, incoming: Incoming
     if place is None and calls.tells_apart(first):
         return first.name
     return place or None
+
+
+async def _file_held_by(conversations: Conversations, incoming: Incoming) -> str | None:
+    """None for a file that is kept here and for the list of these; "" for all others, which are passed on."""
+    found = _OF_FILE.fullmatch(incoming.endpoint)
+    if is_other_api(incoming):
+        return ""
+    if found is None:
+        purpose = parse_qs(incoming.query.decode("latin-1")).get("purpose", [""])[0]
+        return None if is_kept(purpose) else ""
+    owner = conversations.tenant(tenant(incoming))
+    return None if await conversations.files.find(owner, [found[1]]) else ""
 
 
 async def stateless(turn: Turn) -> bytes:

@@ -29,6 +29,7 @@ from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_i
 from trimtab.exchange.spellings import api_path
 from trimtab.server.conversations import conversation_routes, serves
 from trimtab.server.cors import Cors
+from trimtab.server.files import file_routes, serves_file
 from trimtab.server.front import Front
 from trimtab.server.parts import Parts
 from trimtab.server.ui import create_ui, guarded
@@ -48,7 +49,7 @@ def create_app(parts: Parts) -> ASGIApp:
     # A body above what may be in flight at all would be told to come again for ever.
     max_body = min(parts.settings.server.max_body_mb * _MB, parts.load.max_bytes)
     held = parts.settings.conversations is not None
-    front = Front(parts.gateway, parts.load, parts.watches, max_body, pages, serves if held else None)
+    front = Front(parts.gateway, parts.load, parts.watches, max_body, pages, _stored if held else None)
     origins = parts.settings.server.allowed_origins
     api: Any = Cors(front, origins) if origins else front  # type: ignore[arg-type]
     shared: Any = Cors(pages, origins) if origins else pages
@@ -64,6 +65,11 @@ def create_app(parts: Parts) -> ASGIApp:
         return (private if scope["path"].startswith("/ui") else shared)(scope, receive, send)
 
     return app
+
+
+def _stored(method: str, endpoint: str) -> bool:
+    """True for a request that may be about something stored here."""
+    return serves(method, endpoint) or serves_file(method, endpoint)
 
 
 def is_api(method: str, raw_path: bytes) -> bool:
@@ -150,7 +156,8 @@ def create_pages(parts: Parts) -> Litestar:
     """The endpoints of our own, for operators and for clients that want to know what would be done. Metrics are among
     them unless they have a listener of their own."""
     metrics = [] if parts.settings.server.metrics_port else [_metrics(parts)]
-    held = conversation_routes(parts.gateway) if parts.settings.conversations is not None else []
+    stores = parts.settings.conversations is not None
+    held = [*conversation_routes(parts.gateway), *file_routes(parts.gateway)] if stores else []
     refused = ResponseSpec(ErrorEnvelope, generate_examples=False, description="Refused, with the reason.")
     ui = create_ui(parts, parts.ring, refused) if parts.ring is not None else []
 

@@ -101,7 +101,7 @@ def _handler(gateway: Gateway, method: HttpMethod, path: str, summary: str, work
     @route(path, http_method=method, status_code=200, summary=summary, name=f"{method.value} {path}")
     async def answer(request: AnyRequest) -> Response[bytes]:
         incoming: Incoming = request.state.incoming
-        found = await gateway.stored(incoming, lambda of: work(of, request))
+        found = await gateway.stored(incoming, lambda held, identity: work(Endpoints(held, identity), request))
         ids = {name.decode(): value.decode("latin-1") for name, value in with_request_id((), incoming.request_id)}
         return Response(msgspec.json.encode(found), media_type=MediaType.JSON, headers=ids)
 

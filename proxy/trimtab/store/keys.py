@@ -9,6 +9,7 @@
     trimtab:v1:l:c:DIGEST   the lock of the request that is adding to it
     trimtab:v1:r:DIGEST     where a response stands: in such a log, or at an upstream; sealed
     trimtab:v1:d:DIGEST     an image or file of a conversation, sealed
+    trimtab:v1:u:DIGEST     an uploaded file, a piece of it, or the list of a tenant's, sealed
 
 A digest covers everything that decides what the value means. `v1` is the version of all formats: a new version reads
 no old key, and old values expire.
@@ -76,6 +77,12 @@ def response_key(tenant_id: bytes, response_id: str) -> str:
 def media_key(tenant_id: bytes, name: str, digest: bytes) -> str:
     """The key of an image or file in the log `name` of a tenant, by the digest of its bytes."""
     return PREFIX + "d:" + fields_digest(tenant_id, name.encode("utf-8", "replace"), digest).hex()
+
+
+def file_key(tenant_id: bytes, file_id: str, piece: int | None = None) -> str:
+    """The key of what is known of an uploaded file, or of one piece of its content."""
+    fields = (tenant_id, file_id.encode("utf-8", "replace"), b"" if piece is None else b"%d" % piece)
+    return PREFIX + "u:" + fields_digest(*fields).hex()
 
 
 def _pair_digest(upstream: str, model: str) -> str:
