@@ -26,6 +26,7 @@ from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
+from trimtab.context.read.shelf import Shelf
 from trimtab.context.read.structure import SYSTEM_ROLES, boundaries
 from trimtab.context.texts import PLACEHOLDER
 
@@ -316,8 +317,8 @@ def test_the_example_of_the_design_is_shaped() -> None:
 def test_a_plan_that_goes_on_from_a_kept_replay_is_the_one_from_the_start(
     raws: Raws, terms: list[tuple[Policy, float]], extra: Raws, strict: bool, data: st.DataObject
 ) -> None:
-    """Sent step by step, some steps twice, under terms that change between them."""
-    replays, memo = Replays(least_messages=0), Memo()
+    """Sent step by step, some steps twice, under terms that change between them; some replays wait on the shelf."""
+    replays, memo = Replays(least_messages=0, shelf=Shelf()), Memo()
     views = memo.views(raws)
     for end in boundaries(views):
         policy, share = data.draw(st.sampled_from(terms))
@@ -325,3 +326,6 @@ def test_a_plan_that_goes_on_from_a_kept_replay_is_the_one_from_the_start(
         budget, conversation = budget_of(raws, extra, share), history(raws[:end], extra, memo)
         for _ in range(data.draw(st.integers(1, 2))):
             assert plan(conversation, policy, budget, memo, CHAT, replays) == plan(conversation, policy, budget, memo)
+        if data.draw(st.booleans()):
+            while replays._kept:
+                replays._kept.popitem()

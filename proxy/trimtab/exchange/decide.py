@@ -171,8 +171,8 @@ class Decider:
         """`remembered_bytes`: of what was read of conversations that were not used lately."""
         self.limits, self._policies = limits, policies
         self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
-        self._replays = {d.name: Replays() for d in DIALECTS}
         shelf = Shelf(remembered_bytes)
+        self._replays = {d.name: Replays(shelf=shelf) for d in DIALECTS}
         self._readers = {
             d.name: Reader(self._memos[d.name], Prefixes(shelf=shelf, name=d.name.encode()), d.decode) for d in DIALECTS
         }

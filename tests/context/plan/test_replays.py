@@ -15,6 +15,8 @@ from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
+from trimtab.context.read.shelf import Shelf
+from trimtab.context.read.views import View
 
 RUN = [system(), user("The task."), *tool_loop(60)]
 BUDGET = 1_500
@@ -26,8 +28,8 @@ class Counted(Replays):
 
     stepped_over = 0
 
-    def take(self, views: Sequence[object], terms: Terms) -> State | None:  # type: ignore[override]
-        found = super().take(views, terms)  # type: ignore[arg-type]
+    def take(self, views: Sequence[View], terms: Terms, memo: Memo) -> State | None:
+        found = super().take(views, terms, memo)
         self.stepped_over = 0 if found is None else found.end
         return found
 
@@ -96,6 +98,29 @@ def test_what_is_kept_is_bounded() -> None:
     planned([*RUN, *tool_loop(100)], replays)  # too long to be kept at all
     planned([*RUN, *tool_loop(101)], replays)
     assert replays.stepped_over == 0
+
+
+def test_what_was_not_used_lately_goes_on_from_the_shelf() -> None:
+    replays = Counted(most_messages=150, shelf=Shelf())
+    others = [[system(), user(f"Task {n}."), *tool_loop(60, start=100 * n)] for n in range(1, 10)]
+    for run in (RUN, *others):
+        planned(run[:-2], replays)
+    assert len(replays._kept) == 1
+    for run in (RUN, *others):
+        assert planned(run, replays) == planned(run, None)
+        assert replays.stepped_over == len(RUN) - 2
+
+
+def test_a_record_is_found_by_its_conversation_and_terms_alone() -> None:
+    replays = Counted(most_messages=150, shelf=Shelf())
+    for run in (RUN[:-2], [system(), user("Another task."), *tool_loop(60, start=100)]):
+        planned(run, replays)
+    planned([system("You are careless."), *RUN[1:]], replays)
+    assert replays.stepped_over == 0
+    planned(RUN, replays, Policy(ShapingSettings(target=0.3)))
+    assert replays.stepped_over == 0
+    planned(RUN, replays)
+    assert replays.stepped_over == len(RUN) - 2
 
 
 def test_no_text_is_kept() -> None:

@@ -101,7 +101,7 @@ def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | 
     """Walk the history, from where it was left where that is known; at each boundary run the stages that are needed
     there."""
     raws, views, policy = conversation.raws, conversation.views, terms.policy
-    known = replays.take(views, terms) if replays is not None else None
+    known = replays.take(views, terms, memo) if replays is not None else None
     if known is not None:
         state = known
         state.extend(structure(raws, views, known.structure))

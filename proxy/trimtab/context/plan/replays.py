@@ -3,7 +3,8 @@
 Every request of an agent repeats the one before and adds a little. The state at the end of a replay is the state at
 that boundary in every later replay of the same conversation, under the same policy and budget: it is kept, and the
 next replay goes on from a copy of it. So a plan is the same, byte for byte, with and without what is kept here. It
-holds sizes, places and tool-call ids, never text.
+holds sizes, places and tool-call ids, never text. The replays used last are kept as they are, others as records on a
+shelf.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 from cachetools import LRUCache
+from xxhash import xxh3_128
 
 from trimtab.context.apply.format import Format
 from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
+from trimtab.context.plan.packed import packed, unpacked
 from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy
-from trimtab.context.read.structure import is_boundary
-from trimtab.context.read.views import View
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.shelf import Shelf
+from trimtab.context.read.structure import EMPTY, is_boundary
+from trimtab.context.read.views import DIGEST_SEED, View
 
 _MOST_MESSAGES = 60_000  # of all conversations that are kept: some 200 bytes each, beside their views
 _LEAST_MESSAGES = 32  # of one: a shorter one is replayed in less time than it takes to copy its state
@@ -37,6 +42,10 @@ class Terms(NamedTuple):
     fixed: int
     format: Format
 
+    def fresh(self, memo: Memo) -> State:
+        """The state before the first message."""
+        return State(EMPTY, self.fixed, self.policy, self.budget, memo, self.format)
+
 
 class _Kept(NamedTuple):
     terms: Terms
@@ -46,21 +55,30 @@ class _Kept(NamedTuple):
         return len(self.state.sent)
 
 
+_encode = msgspec.msgpack.Encoder().encode
+
 _Key = tuple[bytes, int, int, int]  # digest of the last message walked, messages walked, budget, fixed
 
 
 class Replays:
     """The newest replay of each conversation, by its last message. One for each format and process."""
 
-    def __init__(self, most_messages: int = _MOST_MESSAGES, least_messages: int = _LEAST_MESSAGES) -> None:
-        self._kept: LRUCache[_Key, _Kept] = LRUCache(most_messages, getsizeof=len)
+    def __init__(
+        self,
+        most_messages: int = _MOST_MESSAGES,
+        least_messages: int = _LEAST_MESSAGES,
+        shelf: Shelf | None = None,
+    ) -> None:
+        self._shelf = Shelf(0) if shelf is None else shelf
+        self._kept = _Newest(most_messages, self._shelf)
         self._least = least_messages
         self._lock = threading.Lock()  # long requests are planned beside the event loop
 
-    def take(self, views: Sequence[View], terms: Terms) -> State | None:
+    def take(self, views: Sequence[View], terms: Terms, memo: Memo) -> State | None:
         """The state of the longest beginning of a conversation that was replayed under these terms, or None. It is no
         longer kept: what goes on from it takes its place."""
-        for end in _ends(views):
+        ends = [*_ends(views)]
+        for end in ends:
             key = (views[end - 1].digest, end, terms.budget, terms.fixed)
             with self._lock:
                 kept = self._kept.get(key)
@@ -68,6 +86,15 @@ class Replays:
                     continue
                 del self._kept[key]
             return kept.state
+        return self._from_shelf(views, ends, terms, memo)
+
+    def _from_shelf(self, views: Sequence[View], ends: Sequence[int], terms: Terms, memo: Memo) -> State | None:
+        names = _names(views, ends, terms)
+        for end in ends:
+            with self._lock:
+                record = self._shelf.take(names[end])
+            if record is not None:
+                return unpacked(record, terms.fresh(memo), views[:end])
         return None
 
     def keep(self, state: State, terms: Terms) -> None:
@@ -81,6 +108,32 @@ class Replays:
         with self._lock:
             if len(kept) <= self._kept.maxsize:
                 self._kept[key] = kept
+
+
+class _Newest(LRUCache[_Key, _Kept]):
+    """The replays used last, bounded by their messages."""
+
+    def __init__(self, most_messages: int, shelf: Shelf) -> None:
+        super().__init__(most_messages, getsizeof=len)
+        self._shelf = shelf
+
+    def popitem(self) -> tuple[_Key, _Kept]:
+        """Take out the one that was not used for the longest time, and put it on the shelf."""
+        key, kept = super().popitem()
+        views = kept.state.structure.views
+        name = _names(views, [len(views)], kept.terms)[len(views)]
+        self._shelf.put(packed(kept.state), [name], len(views))
+        return key, kept
+
+
+def _names(views: Sequence[View], ends: Sequence[int], terms: Terms) -> dict[int, bytes]:
+    """What the records of beginnings of a conversation are found by: a digest of the terms and of all its messages."""
+    so_far = xxh3_128(_encode((terms.policy, terms.budget, terms.fixed, hash(terms.format))), seed=DIGEST_SEED)
+    names, done = {}, 0
+    for end in sorted(ends):
+        so_far.update(b"".join([view.digest for view in views[done:end]]))
+        names[end], done = so_far.digest(), end
+    return names
 
 
 Part = TypeVar("Part", bound=msgspec.Struct)

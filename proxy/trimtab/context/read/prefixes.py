@@ -53,7 +53,7 @@ class Prefixes:
         """`capacity`: messages that are kept as they are; `block`: bytes; `name`: of the format, because several may
         share a shelf."""
         self._block, self._name = block, name
-        self._shelf = Shelf() if shelf is None else shelf
+        self._shelf = Shelf(0) if shelf is None else shelf
         self._known: WeakValueDictionary[bytes, Prefix] = WeakValueDictionary()
         self._longest = _Longest(capacity, self._shelf)
         self._lock = threading.Lock()  # long requests are read beside the event loop
