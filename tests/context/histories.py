@@ -35,6 +35,8 @@ _UNITS = [
     "0f3a9b",
     "\\n\\t",
     "line\r\n",
+    "What is it?\n\n",
+    "<context>\nLong ago.\n</context>\nWhy?\n",
 ]
 
 short = st.sampled_from(_SMALL) | st.text(max_size=12)
@@ -58,7 +60,8 @@ _PARTS: list[Any] = [
     None,
     5,
 ]
-text_parts = st.builds(lambda text: {"type": "text", "text": text}, texts)
+_MARKS: list[dict[str, Any]] = [{}, {}, {}, {"context": True}, {"context": False}]
+text_parts = st.builds(lambda text, mark: {"type": "text", "text": text, **mark}, texts, st.sampled_from(_MARKS))
 arrays = st.lists(text_parts | st.sampled_from(_PARTS[:9]), max_size=4)
 contents = texts | arrays
 
@@ -234,6 +237,7 @@ shapings = st.builds(
     ShapingSettings,
     max_message_chars=st.sampled_from([1, 11, 12, 40, 500, 2_000, 50_000]),
     truncate=st.sampled_from(["when_over", "when_over", "always"]),
+    cut_context=st.sampled_from(["marked", "guessed"]),
     clear_batch=st.integers(1, 5),
     keep_share=_share,
     target=st.sampled_from([0.0, 0.1, 0.4, 0.6, 0.9, 1.0]),

@@ -137,7 +137,8 @@ def test_question_and_system_messages_reach_the_model_unchanged(
     prefill = len(raws) - 1 if last.role == "assistant" and not last.calls else None
     system = [i for i, role in enumerate(found_roles) if role in SYSTEM_ROLES]
     opening = next((i for i, role in enumerate(found_roles) if role not in (*SYSTEM_ROLES, "user")), len(raws))
-    edited = {e.index for e in found.edits}
+    trimmed = {e.index for e in found.edits if e.stage == "trimmed" and e.index == question}
+    edited = {e.index for e in found.edits} - trimmed
     # A system message within the conversation goes with what is around it, but for the newest.
     stays = [i for i in system if i < opening or i == system[-1]]
     kept = [i for i in range(len(raws)) if i in (question, prefill) or i in stays]
@@ -145,7 +146,7 @@ def test_question_and_system_messages_reach_the_model_unchanged(
     assert not edited & set(system) - gone(found)
     rest = iter(sent(raws, found))
     for i in kept:
-        if i not in found.unpin and i != announced(found):
+        if i not in found.unpin and i != announced(found) and i not in trimmed:
             assert any(raw == raws[i] for raw in rest), "lost, changed or out of order"
 
 
@@ -195,6 +196,8 @@ def test_planning_again_asks_for_nothing_new(raws: Raws, policy: Policy, extra: 
         return  # `pinned` is taken off before sending, and what the client asked to clear may then be cleared
     if policy.shaping.truncate == "always" and found.gap is not None and found.gap.into is not None:
         return
+    if kept_as(found, "trimmed") & set(found.unpin):
+        return  # without its mark, what was the goal is a text like any other
     again = planned(sent(raws, found), policy, budget, extra)
     assert not again.edits
     assert again.announce is None

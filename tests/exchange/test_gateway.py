@@ -264,6 +264,61 @@ async def test_nothing_of_ours_goes_upstream_and_pins_are_stripped() -> None:
     assert not [name for name, _ in sent.headers if name.lower().startswith(b"x-trimtab")]
 
 
+GOAL = "Which of these fails, and why?"
+LOG = "12:00:01 step 7 took 31 ms and reported 200\n" * 1_500
+DIALECTS = {
+    "/v1/chat/completions": ("messages", {}, "text"),
+    "/v1/responses": ("input", {}, "input_text"),
+    "/v1/messages": ("messages", {"max_tokens": 100}, "text"),
+}
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@pytest.mark.parametrize(("size", "header"), [(100, {}), (len(LOG), {}), (len(LOG), {"x_trimtab_bypass": "true"})])
+async def test_marked_context_is_cut_where_it_does_not_fit_and_no_mark_goes_upstream(
+    path: str, size: int, header: dict[str, str]
+) -> None:
+    name, fields, kind = DIALECTS[path]
+    content = [{"type": kind, "text": LOG[:size], "context": True}, {"type": kind, "text": GOAL}]
+    body = {"model": "m", name: [{"role": "user", "content": content}], **fields}
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, WINDOW) as proxy:
+        answer = await post(proxy.url, body, path, **header)
+        found = await post(proxy.url, body, f"/v1/context/plan?path={path}")
+    ((context, goal),) = [message["content"] for message in upstream.requests[0].json()[name]]
+    assert goal == {"type": kind, "text": GOAL}
+    assert context.keys() == {"type", "text"}
+    if size == len(LOG) and not header:
+        assert LOG.startswith(context["text"].split("\n[Truncated]")[0])
+        assert answer.headers["x-trimtab-edits"].startswith("truncated=1, ")
+        assert [(edit["stage"], edit["index"]) for edit in found.json()["edits"]] == [("trimmed", 0)]
+        counts = token_counts(answer)
+        assert counts["original"] > 8_192 > counts["budget"] >= counts["sent"] > 6_000
+    else:
+        assert context["text"] == LOG[:size]
+
+
+PROFILES = [("planner_input", 16_000 * 4), ("analysis", 10_000), ("replan", 500)]
+
+
+@pytest.mark.parametrize(("profile", "chars"), PROFILES)
+async def test_a_profile_compacts_a_single_message_and_leaves_its_last_paragraph(profile: str, chars: int) -> None:
+    window = '[models."*"]\ncontext_size = 128000\nmax_output_tokens = 1024\n'
+    body = {"model": "m", "messages": [{"role": "user", "content": f"{LOG}\n{GOAL}"}]}
+    async with ScriptedUpstream(json_reply(COMPLETION)) as upstream, running(upstream.base_url, window) as proxy:
+        plain = await post(proxy.url, body)
+        cut = await post(proxy.url, body, x_trimtab_profile=profile)
+        again = await post(proxy.url, body, x_trimtab_profile=profile)
+    whole, first, second = [request.json()["messages"][0]["content"] for request in upstream.requests]
+    assert whole == f"{LOG}\n{GOAL}"
+    assert first == second
+    assert first.endswith(f"\n{GOAL}")
+    assert "[Truncated]" in first
+    assert len(first) <= chars
+    assert plain.headers["x-trimtab-edits"].startswith("truncated=0")
+    assert token_counts(cut)["sent"] <= min(16_000, token_counts(plain)["sent"])
+    assert again.headers["x-trimtab-edits"].startswith("truncated=1")
+
+
 async def test_bypass_observe_profiles_and_their_errors() -> None:
     body = {"model": "m", "messages": agent_run(30)}
     raw = msgspec.json.encode(body)

@@ -22,6 +22,7 @@ from trimtab.exchange.refusals import refusal
 COLOURS: dict[str, str] = {
     "kept": "green",
     "truncated": "yellow",
+    "trimmed": "yellow",
     "cleared": "cyan",
     "summarized": "magenta",
     "dropped": "red",

@@ -17,7 +17,7 @@ from trimtab.context.read.structure import SYSTEM_ROLES, units
 from trimtab.context.read.views import View
 
 Fate = Stage | Literal["kept"]
-FATES: tuple[Fate, ...] = ("kept", "truncated", "cleared", "summarized", "dropped", "squeezed")
+FATES: tuple[Fate, ...] = ("kept", "truncated", "trimmed", "cleared", "summarized", "dropped", "squeezed")
 KINDS = ("system", "user", "assistant", "tool calls", "tool results", "other")
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
-Stage = Literal["truncated", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed", "lightened"]
-"""What was done to a message. `lightened` does not come from the planner: it is the answer to an upstream that refused
-so many bytes."""
+Stage = Literal["truncated", "trimmed", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed", "lightened"]
+"""What was done to a message. `trimmed`: the context inside a user message was cut. `lightened` does not come from the
+planner: it is the answer to an upstream that refused so many bytes."""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
@@ -21,7 +21,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     tokens_before: int
     tokens_after: int
     reason: str
-    amount: int = 0  # characters of text kept (truncated, squeezed)
+    amount: int = 0  # characters of text kept (truncated, squeezed), or of context (trimmed)
 
 
 class Excerpt(msgspec.Struct, frozen=True, gc=False):
@@ -94,14 +94,14 @@ class Plan(msgspec.Struct, frozen=True):
     ahead: tuple[Segment, ...] = ()  # segments of the next summary, to be made in the background
     breakdown: Breakdown | None = None
     prefix_break: Stage | None = None  # the stage that changed earlier messages at this request: its prefix is new
-    unpin: tuple[int, ...] = ()  # messages whose field `pinned` is removed before they are sent
+    unpin: tuple[int, ...] = ()  # messages with a field of the client's for this proxy, which is removed
     unbind: tuple[int, ...] = ()  # messages whose thinking an earlier edit made invalid: it is taken out
     announce: Announcement | None = None
     json_word: bool = False  # what is removed was the last to say "json", so the system message says it
 
     @property
     def rewrites(self) -> bool:
-        """True when the messages to be sent differ from those received in more than the field `pinned`."""
+        """True when the messages to be sent differ from those received in more than the client's marks."""
         return bool(self.edits or self.gap or self.unbind) or self.announce is not None
 
     @property

@@ -25,6 +25,7 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_message_chars: Count = 50_000  # characters of text in one message
     truncate: Literal["when_over", "always"] = "when_over"
+    cut_context: Literal["marked", "guessed"] = "marked"  # inside a user message: where the client did not mark it too
     clear_batch: Count = 2  # tool results cleared at a time
     keep_share: Share = 0.25  # the newest tool results within this share are never cleared
     target: Share = 0.5  # low-water mark: how far down shaping goes, as a share of the room above what must stay

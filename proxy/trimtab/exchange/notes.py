@@ -235,7 +235,7 @@ def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
 def _moved(shaping: Shaping) -> str:
     """The stage that made this request's prefix a new one, as the metrics name it."""
     stage = shaping.plan.prefix_break
-    return "cleared" if stage == "inputs_cleared" else stage or ""
+    return {"inputs_cleared": "cleared", "trimmed": "truncated"}.get(stage or "", stage or "")
 
 
 def prices(of: LimitPrices | None) -> Prices | None:

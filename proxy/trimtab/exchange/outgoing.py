@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.apply import apply
-from trimtab.context.apply.marks import is_marked
+from trimtab.context.apply.marks import is_marked, may_have_marks
 from trimtab.context.read.memo import Memo
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import is_ours
 from trimtab.wire.messages import Messages
 from trimtab.wire.request import Request
-from trimtab.wire.values import has_more_values, holds
+from trimtab.wire.values import has_more_values
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _MOST_VALUES = 500_000  # of a body that is read: as many as a managed request may have
@@ -45,9 +45,8 @@ def outgoing(
 
 
 def without_marks(request: Request, dialect: Dialect, known: Sequence[int] | None = None) -> bytes:
-    """The body of a request that is sent as it came: the bytes received, without the field `pinned` of its messages,
-    which is for this proxy and would be refused by others. `known`: the messages that have it; None: it is looked
-    for."""
+    """The body of a request that is sent as it came: the bytes received, without the client's marks, which are for this
+    proxy and would be refused by others. `known`: the messages that have one; None: they are looked for."""
     if known is None:
         marked = _unmarked(request.body, request.messages, dialect)
     else:
@@ -61,7 +60,7 @@ def without_marks(request: Request, dialect: Dialect, known: Sequence[int] | Non
 
 def unread_without_marks(body: bytes, dialect: Dialect) -> bytes:
     """The same for a body that is not managed, or cannot be read as a request: what can be found is cut out."""
-    if not _may_have_marks(body) or has_more_values(body, _MOST_VALUES):
+    if not may_have_marks(body) or has_more_values(body, _MOST_VALUES):
         return body
     try:
         fields = _fields.decode(body)
@@ -77,13 +76,9 @@ def unread_without_marks(body: bytes, dialect: Dialect) -> bytes:
     return msgspec.json.encode({**fields, dialect.listed: left})
 
 
-def _may_have_marks(body: bytes) -> bool:
-    return holds(body, b"pinned") or holds(body, b"\\u")  # the name may be written with escapes
-
-
 def _unmarked(body: bytes, messages: Sequence[bytes | Raw], dialect: Dialect) -> dict[int, bytes]:
     """The messages that have the field, without it."""
-    if not _may_have_marks(body):
+    if not may_have_marks(body):
         return {}
     return {i: dialect.format.unpin(raw) for i, raw in enumerate(messages) if is_marked(raw)}
 

@@ -29,14 +29,18 @@ class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return msgspec.convert({**msgspec.structs.asdict(base), **self.shaping}, ShapingSettings)
 
 
+# Such a step is often one message that was put together: what it works on, and at its end what is to be done.
+_ONE_MESSAGE = {"cut_context": "guessed"}
+
+
 def _cut(chars: int, hint: Hint) -> ProfileSettings:
-    return ProfileSettings(hint=hint, shaping={"max_message_chars": chars, "truncate": "always"})
+    return ProfileSettings(hint=hint, shaping={**_ONE_MESSAGE, "max_message_chars": chars, "truncate": "always"})
 
 
 # The three steps of a plan-and-execute agent: planning reads everything within a modest budget, analysing reads
 # one source at a time, replanning only skims what each step gave.
 PROFILES: dict[str, ProfileSettings] = {
-    "planner_input": ProfileSettings(hint="planner_input", budget=16_000),
+    "planner_input": ProfileSettings(hint="planner_input", budget=16_000, shaping=_ONE_MESSAGE),
     "analysis": _cut(10_000, "step_dependency"),
     "replan": _cut(500, "step_dependency"),
 }

@@ -22,10 +22,11 @@ from trimtab.telemetry import Stage as Shown
 from trimtab.wire import sse
 
 # `inputs_cleared` belongs to clearing in every report: it is the same act on the other half of the pair. So does
-# `lightened` to squeezing: a message that stays, with less in it.
+# `lightened` to squeezing: a message that stays, with less in it. `trimmed` is a kind of truncating.
 _SHOWN: tuple[Shown, ...] = ("truncated", "cleared", "summarized", "dropped", "squeezed")
 _SHOWN_AS: dict[str, Shown] = {
     **{stage: stage for stage in _SHOWN},
+    "trimmed": "truncated",
     "inputs_cleared": "cleared",
     "lightened": "squeezed",
 }

@@ -1,44 +1,92 @@
-"""The field `pinned` of a message, which a client sets for this proxy. No upstream knows it, and a strict one refuses
-it: it is cut out of whatever is sent.
+"""The fields that a client sets for this proxy: `pinned` on a message, and `context` (true or false) on a text part. No
+upstream knows them, and a strict one refuses them: they are cut out of whatever is sent. Parts of other kinds may have
+a `context` of their own, as a document of the Messages API has.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from trimtab.context.read.views import has_context_field
 from trimtab.wire.body import fields_of
+from trimtab.wire.values import holds
+
+_NAMES = (b"pinned", b'"context"', b"\\u")  # a name may be written with escapes
+
+
+def may_have_marks(data: bytes) -> bool:
+    """False for a body or a message that surely has none of the fields."""
+    return any(holds(data, name) for name in _NAMES)
 
 
 class _Mark(msgspec.Struct):
     pinned: Any = msgspec.UNSET
+    content: Raw = Raw()
+    type: Any = None
+    text: Raw = Raw()
+    context: Any = None
 
 
 _mark = msgspec.json.Decoder(_Mark).decode
 
 
 def is_marked(raw: bytes | Raw) -> bool:
-    """True for a message with a field `pinned`, of any value. Never raises."""
+    """True for a message with one of the fields, of any value, and for a part with a `context`. Never raises."""
     data = bytes(raw)
-    if b"pinned" not in data and b"\\u" not in data:  # the name may be written with escapes
+    if not any(name in data for name in _NAMES):
         return False
     try:
-        return _mark(data).pinned is not msgspec.UNSET
+        found = _mark(data)
+        if found.pinned is not msgspec.UNSET:
+            return True
+        if found.type is not None and isinstance(found.context, bool) and len(found.text):
+            return has_context_field([{"type": found.type, "text": "", "context": found.context}])
+        content = bytes(found.content)
+        return content[:1] == b"[" and has_context_field(msgspec.json.decode(content))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
 
 
 def unpin(raw: bytes | Raw) -> bytes:
-    """The message without the field `pinned`, which is ours: no upstream knows it. Every other byte stays, but in a
-    message with very many fields, with escapes in their names, or with a name that occurs twice."""
+    """The message without these fields. Every other byte stays, but in a message or a part with very many fields, with
+    escapes in their names, or with a name that occurs twice."""
     data, fields = bytes(raw), fields_of(raw)
-    if (rest := _without(data, fields, "pinned")) is None:
-        fields.pop("pinned", None)
-        rest = msgspec.json.encode(fields)
-    return rest
+    content = bytes(fields.get("content", b""))
+    if content[:1] == b"[" and may_have_marks(content) and (parts := _parts(content)) != content:
+        data = _replaced(data, fields, "content", parts)
+        fields = fields_of(data)
+    if _is_context(fields):
+        data = _without(data, fields, "context")
+        fields = fields_of(data)
+    return _without(data, fields, "pinned") if "pinned" in fields else data
+
+
+_BETWEEN = re.compile(rb"[ \t\r\n,]*")
+
+
+def _parts(content: bytes) -> bytes:
+    """A list of parts, each text part without its `context`."""
+    pieces, at = [content[:1]], 1
+    for part in map(bytes, msgspec.json.decode(content, type=list[Raw])):
+        between = _BETWEEN.match(content, at)
+        start = at if between is None else between.end()
+        fields = fields_of(part) if part[:1] == b"{" and may_have_marks(part) else {}
+        pieces += [content[at:start], _without(part, fields, "context") if _is_context(fields) else part]
+        at = start + len(part)
+    return b"".join([*pieces, content[at:]])
+
+
+def _is_context(fields: Mapping[str, Raw]) -> bool:
+    """True for the fields of a text part with a `context`, true or false."""
+    if bytes(fields.get("context", b"")) not in (b"true", b"false"):
+        return False
+    part = {name: msgspec.json.decode(fields[name]) for name in ("type", "text", "context") if name in fields}
+    return has_context_field([part])
 
 
 _NAME = re.compile(rb'[ \t\r\n]*"([^"\\]*)"[ \t\r\n]*:[ \t\r\n]*')
@@ -46,19 +94,46 @@ _COMMA = re.compile(rb"[ \t\r\n]*(,[ \t\r\n]*)?")
 _MOST_FIELDS = 100  # that are looked at one by one
 
 
-def _without(data: bytes, fields: dict[str, Raw], removed: str) -> bytes | None:
-    """An object's bytes with one of its fields cut out; None where the fields are not found one after the other."""
+class _Place(msgspec.Struct):
+    """Where a field of an object stands, in bytes: its name, its value, and what follows its comma."""
+
+    name: str
+    start: int
+    value: int
+    stop: int
+    after: int
+
+
+def _without(data: bytes, fields: dict[str, Raw], removed: str) -> bytes:
+    """An object's bytes without one of its fields: with the comma after it, or as the last one that before it."""
+    before = data.index(b"{") + 1
+    for place in _places(data, fields) or ():
+        if place.name == removed:
+            last = not data[place.stop : place.after].strip()
+            return data[:before] + data[place.stop :] if last else data[: place.start] + data[place.after :]
+        before = place.stop
+    return msgspec.json.encode({name: value for name, value in fields.items() if name != removed})
+
+
+def _replaced(data: bytes, fields: dict[str, Raw], name: str, value: bytes) -> bytes:
+    """An object's bytes with another value of one of its fields."""
+    for place in _places(data, fields) or ():
+        if place.name == name:
+            return data[: place.value] + value + data[place.stop :]
+    return msgspec.json.encode({**fields, name: Raw(value)})
+
+
+def _places(data: bytes, fields: dict[str, Raw]) -> list[_Place] | None:
+    """Where the fields stand; None where they are not found one after the other."""
     if len(fields) > _MOST_FIELDS:
         return None
-    rest, before, at = data, data.index(b"{") + 1, data.index(b"{") + 1
+    found, at = list[_Place](), data.index(b"{") + 1
     for name, value in fields.items():
-        found = _NAME.match(data, at)
-        if found is None or found[1] != name.encode() or not data.startswith(bytes(value), found.end()):
+        named = _NAME.match(data, at)
+        if named is None or named[1] != name.encode() or not data.startswith(bytes(value), named.end()):
             return None
-        stop = found.end() + len(value)
+        stop = named.end() + len(value)
         comma = _COMMA.match(data, stop)
         at = stop if comma is None else comma.end()
-        if name == removed:  # with the comma after it, or as the last field with the one before it
-            rest = data[: found.start(1) - 1] + data[at:] if data[stop:at].strip() else data[:before] + data[stop:]
-        before = stop
-    return rest if data[at : at + 1] == b"}" else None
+        found.append(_Place(name, named.start(1) - 1, named.end(), stop, at))
+    return found if data[at : at + 1] == b"}" else None

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.cut import fair_share, head, head_and_tail
+from trimtab.context.apply.goal import with_context_cut
 from trimtab.context.edits import Stage
 from trimtab.context.extract.parts import content_text
 from trimtab.context.extract.result import of_result
@@ -31,7 +32,7 @@ Fields = dict[str, Any]
 
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
-    """The message after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
+    """The message after one edit. `amount`: characters of text to keep (truncated, trimmed, squeezed)."""
     fields: Fields = dict(fields_of(raw))
     _REWRITES[stage](fields, amount)
     return msgspec.json.encode(fields)
@@ -264,6 +265,7 @@ def _with_strings(value: Any, edit: Callable[[str], str]) -> Any:
 
 _REWRITES: dict[Stage, Callable[[Fields, int], None]] = {
     "truncated": _truncate,
+    "trimmed": with_context_cut,
     "cleared": _clear,
     "inputs_cleared": _clear_inputs,
     "squeezed": _squeeze,

@@ -137,5 +137,5 @@ def _breakdown(state: State, fixed: int, tools: int) -> Breakdown:
     """What cannot be removed. `fixed`: tokens beside the messages, of which `tools` are the client's own."""
     views = state.structure.views
     system = state.fixed - fixed + sum([views[i].tokens for i in state.reminders])
-    question = sum([views[i].tokens for i in (*state.users[-1:], *state.structure.prefill)])
+    question = sum([state.sent[i] for i in (*state.users[-1:], *state.structure.prefill)])
     return Breakdown(system, tools, question)

@@ -9,21 +9,22 @@ from __future__ import annotations
 from trimtab.context.apply.cut import fair_share
 from trimtab.context.plan.pins import pinned_units
 from trimtab.context.plan.state import State
-
-# Squeezed texts shorter than this tell a model nothing (characters).
-_LEAST_TEXT = 200
+from trimtab.context.plan.trim import LEAST_TEXT, trim_to_chars, trim_to_tokens
 
 
 def truncate(state: State) -> None:
-    """Cut every oversized message, but for system messages and the current question."""
+    """Cut every oversized message, but for system messages and the goal of the current question."""
     if not state.over and state.policy.shaping.truncate != "always":
         return
     limit = state.policy.shaping.max_message_chars
     waiting = []
     for i in state.oversized:
+        is_whole = not state.gone[i] and state.edits.get(i) is None
+        if is_whole and trim_to_chars(state, i, limit):
+            continue
         if state.is_untouchable(i):
             waiting.append(i)
-        elif not state.gone[i] and state.edits.get(i) is None:
+        elif is_whole:
             tokens = state.measure(i, "truncated", limit)
             if tokens < state.sent[i]:
                 state.edit(i, "truncated", tokens, "longer than max_message_chars", limit)
@@ -32,7 +33,8 @@ def truncate(state: State) -> None:
 
 def squeeze(state: State) -> None:
     """Share what is left among the tool results that must stay, head and tail kept; if that is not enough, among
-    all other messages that may be changed: then the pinned ones, and the task last."""
+    all other messages that may be changed: then the context in the question is cut, then the pinned ones, and the task
+    last."""
     if not state.over:
         return
     pins, structure = pinned_units(state), state.structure
@@ -40,7 +42,12 @@ def squeeze(state: State) -> None:
     loose = [i for i in kept if structure.unit_of[i] not in pins]
     task = set(state.task)
     beside_task = [i for i in kept if i not in task]
-    for candidates in ([i for i in loose if structure.views[i].is_result], loose, beside_task, kept):
+    for candidates in ([i for i in loose if structure.views[i].is_result], loose):
+        if state.over and candidates:
+            _share(state, candidates)
+    if state.over and state.question is not None:
+        trim_to_tokens(state, state.question, state.budget - (state.size - state.sent[state.question]))
+    for candidates in (beside_task, kept):
         if state.over and candidates:
             _share(state, candidates)
 
@@ -62,17 +69,19 @@ def _share(state: State, candidates: list[int]) -> None:
 
 def _squeeze_to(state: State, i: int, tokens: int) -> None:
     """Find the characters that bring message i to about `tokens`; the estimate is of what is really made."""
+    if trim_to_tokens(state, i, tokens):
+        return
     view = state.structure.views[i]
     size = view.text_tokens + view.call_tokens
     if not size:
         return
     chars = max(view.chars, 4 * view.call_tokens)
-    amount = max(_LEAST_TEXT, int(chars * max(0, tokens - (view.tokens - size)) / size))
+    amount = max(LEAST_TEXT, int(chars * max(0, tokens - (view.tokens - size)) / size))
     measured = state.measure(i, "squeezed", amount)
     for _ in range(3):
-        if measured <= tokens or amount <= _LEAST_TEXT:
+        if measured <= tokens or amount <= LEAST_TEXT:
             break
-        amount = max(_LEAST_TEXT, int(amount * 0.97 * tokens / measured))
+        amount = max(LEAST_TEXT, int(amount * 0.97 * tokens / measured))
         measured = state.measure(i, "squeezed", amount)
     if measured < state.sent[i]:
         state.edit(i, "squeezed", measured, "must stay, larger than the room left", amount)

@@ -52,7 +52,7 @@ class View(msgspec.Struct, frozen=True, gc=False, array_like=True):
     call_tokens: int = 0  # of the arguments of its calls
     answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
     pinned: bool = False  # the client marked it with `"pinned": true`
-    has_mark: bool = False  # it has a field `pinned`, of any value, which must not go upstream
+    has_mark: bool = False  # it has a field `pinned`, or a text part with a `context`, which must not go upstream
     bound_tokens: int = 0  # of parts that are valid only after the very messages they were made after
     follows: bool = False  # it goes on with what the message before it began: see `structure.homes`
     cleared_tokens: int = 0  # of the whole message, with the placeholder as its content
@@ -120,6 +120,18 @@ def text_of(part: Any) -> str | None:
     return None
 
 
+def is_context(part: Any) -> bool:
+    """True for a text part that the client marked as context, with `"context": true`."""
+    return isinstance(part, dict) and part.get("context") is True and text_of(part) is not None
+
+
+def has_context_field(parts: Any) -> bool:
+    """True for a list of parts with a text part that has a `context`, true or false."""
+    return isinstance(parts, list) and any(
+        [isinstance(p, dict) and isinstance(p.get("context"), bool) and text_of(p) is not None for p in parts]
+    )
+
+
 def view(raw: bytes | Raw, key: bytes = b"") -> View:
     """Read one message; `key`: its digest, where that is known. Never raises: a message of unknown form gets an opaque
     view, with its role and tool call ids where they can be read; so does one that is slow to decode, which would keep
@@ -159,7 +171,7 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         call_tokens=arguments,
         answers=_answers(message),
         pinned=message.pinned is True,
-        has_mark=message.pinned is not UNSET,
+        has_mark=message.pinned is not UNSET or has_context_field(content),
         cleared_tokens=names + other + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
         digest=key or digest(raw),
     )

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, name_tokens
+from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, has_context_field, name_tokens
 from trimtab.context.read.views import digest as digest_of
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -34,6 +34,7 @@ class _Element(msgspec.Struct):
     text: Any = None
     tool_use_id: Any = None
     pinned: Any = msgspec.UNSET
+    context: Any = None  # of a text block
 
 
 class _Part(msgspec.Struct):
@@ -81,6 +82,8 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         found = _opaque(data, key, role, answers)
     if element.pinned is not msgspec.UNSET:
         return msgspec.structs.replace(found, pinned=element.pinned is True, has_mark=True)
+    if not is_message and element.type == "text" and isinstance(element.context, bool):
+        return msgspec.structs.replace(found, has_mark=True)
     return found
 
 
@@ -93,8 +96,8 @@ def _message_view(message: _Element, data: bytes, key: bytes) -> View:
         return _opaque(data, key, role)
     shape, chars, text, rest = content_size(content)
     tokens = text + rest + MESSAGE_OVERHEAD
-    planned = "context" if role == "system" else role
-    return View(planned, tokens, text, chars, shape, follows=role == "system", digest=key)
+    planned, has_mark = "context" if role == "system" else role, has_context_field(content)
+    return View(planned, tokens, text, chars, shape, has_mark=has_mark, follows=role == "system", digest=key)
 
 
 def _answer_view(content: Raw, data: bytes, key: bytes) -> View:

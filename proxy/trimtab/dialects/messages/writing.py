@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.cut import head, head_and_tail
 from trimtab.context.apply.format import Format
+from trimtab.context.apply.goal import with_context_cut
 from trimtab.context.apply.marks import unpin
 from trimtab.context.apply.rewrite import cleared, join_text, lightened, squeeze_value, squeezed, truncated
 from trimtab.context.edits import Stage
@@ -25,9 +26,11 @@ _NOT_SHOWN = THOUGHTS | {"tool_use"}  # in a text for the summary model
 
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
-    """The element after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
+    """The element after one edit. `amount`: characters of text to keep (truncated, trimmed, squeezed)."""
     fields: Fields = dict(fields_of(raw))
-    if "content" not in fields and "text" in fields:
+    if stage == "trimmed":
+        with_context_cut(fields, amount)
+    elif "content" not in fields and "text" in fields:
         text = msgspec.json.decode(fields["text"])
         fields["text"] = head(text, amount) if stage == "truncated" else head_and_tail(text, amount)
     elif stage == "cleared":

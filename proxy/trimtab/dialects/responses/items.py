@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.cut import head_and_tail
 from trimtab.context.apply.format import Format, itself
+from trimtab.context.apply.goal import with_context_cut
 from trimtab.context.apply.marks import unpin
 from trimtab.context.apply.rewrite import (
     announce,
@@ -29,7 +30,15 @@ from trimtab.context.apply.rewrite import (
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, digest, name_tokens
+from trimtab.context.read.views import (
+    PLACEHOLDER_TOKENS,
+    Call,
+    View,
+    content_size,
+    digest,
+    has_context_field,
+    name_tokens,
+)
 from trimtab.context.texts import CLEARED_ARGUMENTS, TRUNCATED
 from trimtab.wire.body import fields_of
 
@@ -74,7 +83,7 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _opaque(data, key, "assistant")
     found = _view(item, data, key)
-    if item.pinned is not msgspec.UNSET:
+    if item.pinned is not msgspec.UNSET or has_context_field(item.content):
         return msgspec.structs.replace(found, pinned=item.pinned is True, has_mark=True)
     return found
 
@@ -171,13 +180,15 @@ def _id(value: Any) -> str:
 
 
 def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
-    """The item after one edit. `amount`: characters of text to keep (truncated, squeezed)."""
+    """The item after one edit. `amount`: characters of text to keep (truncated, trimmed, squeezed)."""
     fields: Fields = dict(fields_of(raw))
     where = "output" if "output" in fields else "content"
     if stage == "cleared":
         fields[where] = cleared(fields[where], amount, _TEXT)
     elif stage == "lightened":
         fields[where] = lightened(fields[where], _TEXT)
+    elif stage == "trimmed":
+        with_context_cut(fields, amount)
     elif stage == "truncated":
         fields[where] = truncated(msgspec.json.decode(fields[where]), amount)
     elif stage == "inputs_cleared":

@@ -28,6 +28,7 @@ export const TERMS = {
   summary: "The summary of the removed messages, or the note that says there were some.",
   removed: "Tokens that were taken out of this request.",
   truncated: "A message over max_message_chars was cut, and ends in [Truncated].",
+  trimmed: "The context inside a user message was cut; what it asks for stayed word for word.",
   cleared: "An old tool result was replaced by a placeholder. The tool can be called again.",
   inputs_cleared: "The arguments of an old tool call were emptied, because the request asked for that.",
   summarized: "A message was removed, and a summary stands for it.",
