@@ -4,13 +4,16 @@ and `/v1/context/plan` report them. No other fact travels between deciding and d
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 Stage = Literal["truncated", "trimmed", "cleared", "inputs_cleared", "summarized", "dropped", "squeezed", "lightened"]
 """What was done to a message. `trimmed`: the context inside a user message was cut. `lightened` does not come from the
 planner: it is the answer to an upstream that refused so many bytes."""
+
+REMOVED_STAGES: Final[tuple[Stage, ...]] = ("dropped", "summarized")
+"""What leaves nothing of a message."""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

@@ -204,11 +204,11 @@ class ChatExchange:
         shaping = self._shaping
         role = summary_role(self._upstream, shaping.request.model)
         try:
-            summary, usage, memo = self._gathered.text, self._include_usage, self._decider.memo(self._dialect)
+            summary, usage, blocks = self._gathered.text, self._include_usage, self._decider.blocks(self._dialect)
             if self._planning.heavy:
-                body = await beside(REQUESTS, outgoing, shaping, summary, role, include_usage=usage, memo=memo)
+                body = await beside(REQUESTS, outgoing, shaping, summary, role, include_usage=usage, blocks=blocks)
             else:
-                body = outgoing(shaping, summary, role, include_usage=usage, memo=memo)
+                body = outgoing(shaping, summary, role, include_usage=usage, blocks=blocks)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._planning.fail_open("apply", bug)
             body = self._planning.without_marks()

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from trimtab.calibration.counts import NO_COUNT, Counts, LastCount, counted, factor_of, near
+from trimtab.context.apply.blocks import Blocks
 from trimtab.context.edits import Breakdown, Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.replays import Replays
@@ -171,6 +172,7 @@ class Decider:
         """`remembered_bytes`: of what was read of conversations that were not used lately."""
         self.limits, self._policies = limits, policies
         self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
+        self._blocks = {d.name: Blocks(self._memos[d.name], d.format) for d in DIALECTS}
         shelf = Shelf(remembered_bytes)
         self._replays = {d.name: Replays(shelf=shelf) for d in DIALECTS}
         self._readers = {
@@ -189,6 +191,10 @@ class Decider:
     def memo(self, dialect: Dialect) -> Memo:
         """What was read of the messages of a dialect: the same bytes may mean something else in another."""
         return self._memos[dialect.name]
+
+    def blocks(self, dialect: Dialect) -> Blocks:
+        """What was sent of the conversations of a dialect."""
+        return self._blocks[dialect.name]
 
     def read(self, body: bytes, tenant: bytes, dialect: Dialect = CHAT, check: Check = take_any) -> Reading:
         """Read a request; the beginning it has in common with an earlier one of this tenant is not read again. Raises

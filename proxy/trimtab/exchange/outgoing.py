@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply.apply import apply
+from trimtab.context.apply.apply import apply, apply_again
+from trimtab.context.apply.blocks import Blocks
 from trimtab.context.apply.marks import is_marked, may_have_marks
-from trimtab.context.read.memo import Memo
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import is_ours
@@ -23,11 +23,11 @@ _items = msgspec.json.Decoder(list[Raw])
 
 
 def outgoing(
-    shaping: Shaping, summary: str | None, role: str, *, include_usage: bool, memo: Memo | None = None
+    shaping: Shaping, summary: str | None, role: str, *, include_usage: bool, blocks: Blocks | None = None
 ) -> bytes:
     """Apply a plan. `summary` stands in the gap, in a message of that `role`; None leaves the note. `include_usage` is
-    set on the stream. A `context_management` that was for this proxy is taken out. `memo`: that of the dialect; what it
-    knows of is not written from the start."""
+    set on the stream. A `context_management` that was for this proxy is taken out. `blocks`: what was sent of
+    conversations before; that is not written from the start."""
     request, dialect, plan = shaping.request, shaping.dialect, shaping.plan
     changes: dict[str, object] = {}
     if shaping.max_tokens is not None:
@@ -40,7 +40,10 @@ def outgoing(
         return without_marks(request, dialect, plan.unpin)
     messages: list[bytes | Raw] | None = None
     if plan.changes:
-        messages = apply(request.messages, plan, summary, role, dialect.format, shaping.history.views, memo)
+        if blocks is None:
+            messages = apply(request.messages, plan, summary, role, dialect.format)
+        else:
+            messages = apply_again(shaping.history, plan, summary, role, dialect.format, blocks)
     return dialect.render(request, messages, changes)
 
 

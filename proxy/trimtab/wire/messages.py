@@ -50,11 +50,11 @@ def added(cuts: Cuts) -> int:
 
 
 class Messages(Sequence[Raw]):
-    """All messages of a body, which are its list `name`. `known` are the places of the first ones, which are read from
-    there when they are needed; `fresh` are the others."""
+    """All messages of a `body`, its list `name`. `known` are the places of the first ones, which are read from there
+    when they are needed; `fresh` are the others."""
 
     def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None, name: str = "messages") -> None:
-        self._body, self.fresh, self.known, self._name = body, fresh, known or [], name
+        self.body, self.fresh, self.known, self._name = body, fresh, known or [], name
         self.cuts: Cuts = {}
 
     @cached_property
@@ -62,7 +62,7 @@ class Messages(Sequence[Raw]):
         """Every message, in order."""
         if not self.known:
             return self.fresh
-        body = memoryview(self._body)
+        body = memoryview(self.body)
         return [Raw(body[span]) for span in self.known] + self.fresh
 
     @cached_property
@@ -70,9 +70,9 @@ class Messages(Sequence[Raw]):
         """The places of all messages; None when they cannot be found, because the name of the list is written with
         escapes, or another field of that name stands before it."""
         if self.known:
-            rest = _following(self._body, self.fresh, self.known[-1].stop)
+            rest = _following(self.body, self.fresh, self.known[-1].stop)
             return rest if rest is None else self.known + rest
-        return spans_of(self._body, self.fresh, self._name)
+        return spans_of(self.body, self.fresh, self._name)
 
     def __len__(self) -> int:
         return len(self.known) + len(self.fresh)
@@ -82,6 +82,8 @@ class Messages(Sequence[Raw]):
     @overload
     def __getitem__(self, at: slice) -> list[Raw]: ...
     def __getitem__(self, at: int | slice) -> Raw | list[Raw]:
+        if isinstance(at, int) and 0 <= at < len(self.known) and "all" not in self.__dict__:
+            return Raw(memoryview(self.body)[self.known[at]])
         return self.all[at]
 
     def __iter__(self) -> Iterator[Raw]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.messages import calls, prose, result
 from trimtab.context.apply.format import CHAT
-from trimtab.context.apply.origins import OURS, origins_of, pairs, quickly, slices, written_again
-from trimtab.context.texts import PLACEHOLDER
+from trimtab.context.apply.origins import OURS, moved, origins_of, pairs, quickly, slices, written_again
+from trimtab.context.texts import CLEARED_TO_EXTRACT, PLACEHOLDER
 
 LOG = "src/app.py line 88 of build_4711 failed:\n\n    return 'a\\b'\tand café 東京 0x7f3a " + prose(300)
 
@@ -78,6 +78,18 @@ def test_words_of_ours_are_texts_and_signs() -> None:
     assert not any(text.isalnum() for text in words - {"user", "assistant", "tool", "with"})
 
 
+def test_pieces_can_be_moved_into_what_the_source_is_a_part_of() -> None:
+    source = compact(result("a", LOG.replace("café 東京", "").replace("\\b", "b")))
+    written = CHAT.rewrite(source, "cleared", 80)
+    found = quickly(written, source)
+    assert found is not None
+    whole = b"[" + source + b"]"
+    pieces = [*moved(found, source, 1)]
+    made = b"".join([whole[start:stop] if stop >= 0 else OURS[start] for start, stop in pieces])
+    assert made == written  # divided where white space was, so each piece is cut out as it is
+    assert CLEARED_TO_EXTRACT.encode() in made
+
+
 _texts = st.text(st.characters(codec="utf-8"), min_size=0, max_size=400)
 
 
@@ -89,3 +101,6 @@ def test_whatever_is_found_is_right(text: str, other: str, edit: tuple[str, int]
     for found in (quickly(written, source), origins_of(written, source)):
         if found is not None:
             assert written_again(found, source) == written
+            whole = other.encode() + source
+            pieces = moved(found, source, len(other.encode()))
+            assert b"".join(slices(type(found)("i", [n for piece in pieces for n in piece]), whole)) == written

@@ -24,6 +24,7 @@ from trimtab.context.read.views import PLACEHOLDER_TOKENS, View, digest
 from trimtab.context.texts import EXTRACT
 
 _ENTRY = 16  # pieces that weigh as much as another entry of the memo
+_AT_ONCE = 24  # lines of an extract whose origins are looked for during one request
 _FIRST = in_json(EXTRACT)
 _BREAK = in_json("\n")
 _ONCE = array("i")  # written once; origins that cost more than writing are looked for the second time
@@ -41,10 +42,11 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """An extract as it was written; its excerpts are those of one choice, so their messages are the same."""
+    """An extract that was written before; its excerpts are those of one choice, so their messages are the same."""
 
     excerpts: Sequence[Excerpt]
-    known: tuple[Known, ...] | None = None  # None: written once
+    known: tuple[Known, ...] = ()
+    is_whole: bool = False
 
 
 def rewritten(raw: bytes | Raw, key: bytes, stage: Stage, amount: int, format: Format, memo: Memo | None) -> bytes:
@@ -81,51 +83,63 @@ def extract(
     messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, format: Format, memo: Memo | None
 ) -> bytes:
     """The extract as it stands in a JSON string; b"" where nothing is left of it beside the `summary`."""
-    found = [] if memo is None else known_lines(messages, excerpts, summary, format, memo)
-    if not found:
-        return _joined([in_json(str(line)) for line in _lines(messages, excerpts, summary, format)])
+    known = None if memo is None else known_lines(excerpts, summary, memo)
+    if known is None:
+        found = [*lines(Opened(AsChat(messages, format)), excerpts, summary)]
+        if memo is not None:
+            _learn(found, messages, excerpts, summary, memo)
+        return _joined([in_json(str(line)) for line in found])
     sources: dict[int, bytes] = {}
-    return _joined([_line(line, messages, summary, format, sources) for line in found])
+    return _joined([line_again(line, messages, summary, format, sources) for line in known])
 
 
-def known_lines(
-    messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, format: Format, memo: Memo
-) -> tuple[Known, ...]:
-    """The lines of an extract that was written before; none the first time."""
-    place = (id(excerpts), digest(summary.encode("utf-8", "surrogatepass")) if summary else b"", "lines")
+def known_lines(excerpts: Sequence[Excerpt], summary: str, memo: Memo) -> tuple[Known, ...] | None:
+    """The lines of an extract, where all of them are known."""
+    kept: _Kept | None = memo.get(_place(excerpts, summary))
+    return kept.known if kept is not None and kept.excerpts is excerpts and kept.is_whole else None
+
+
+def _place(excerpts: Sequence[Excerpt], summary: str) -> tuple[int, bytes, str]:
+    return id(excerpts), digest(summary.encode("utf-8", "surrogatepass")) if summary else b"", "lines"
+
+
+def _learn(
+    found: Sequence[Line], messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, memo: Memo
+) -> None:
+    """Look for the origins of some more lines, from the second time on: all at once would take longer than the whole
+    request."""
+    place = _place(excerpts, summary)
     kept: _Kept | None = memo.get(place)
     if kept is None or kept.excerpts is not excerpts:
         memo.put(place, _Kept(excerpts))
-        return ()
-    if kept.known is None:
-        sources: dict[int, bytes] = {}
-        known = tuple([_known(line, messages, sources) for line in _lines(messages, excerpts, summary, format)])
-        kept = _Kept(excerpts, known)
-        memo.put(place, kept)
-    return kept.known or ()
+        return
+    sources: dict[int, bytes] = {}
+    known = (*kept.known, *[_known(line, messages, sources) for line in found[len(kept.known) :][:_AT_ONCE]])
+    memo.put(place, _Kept(excerpts, known, len(known) == len(found)))
 
 
 def _joined(lines: list[bytes]) -> bytes:
     return _BREAK.join([_FIRST, *lines]) if lines else b""
 
 
-def _lines(messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, format: Format) -> list[Line]:
-    return [*lines(Opened(AsChat(messages, format)), excerpts, summary)]
-
-
 def _known(line: Line, messages: Sequence[bytes | Raw], sources: dict[int, bytes]) -> Known:
     index, call = line.excerpts[0].index, line.excerpts[0].call
     caller = call[0] if call is not None else index
+    if caller == index:
+        whole = origins_of(in_json(str(line)), _source(index, messages, sources))
+        return Known(line.excerpts, ((index, whole),) if whole else ())
     title = origins_of(in_json(f"{line.title} "), _source(caller, messages, sources))
     text = origins_of(in_json(line.text), _source(index, messages, sources))
     return Known(line.excerpts, ((caller, title), (index, text)) if title and text else ())
 
 
-def _line(
+def line_again(
     known: Known, messages: Sequence[bytes | Raw], summary: str, format: Format, sources: dict[int, bytes]
 ) -> bytes:
+    """A line that was written before. `sources`: what was cut out of the messages so far."""
     if not known.parts:
-        return b"".join([in_json(str(line)) for line in _lines(messages, known.excerpts, summary, format)])
+        opened = Opened(AsChat(messages, format))
+        return b"".join([in_json(str(line)) for line in lines(opened, known.excerpts, summary)])
     return b"".join([piece for i, of in known.parts for piece in slices(of, _source(i, messages, sources))])
 
 

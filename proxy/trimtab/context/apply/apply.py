@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from trimtab.context.apply.again import extract, rewritten
+from trimtab.context.apply.blocks import Blocks
 from trimtab.context.apply.format import CHAT, Format
-from trimtab.context.edits import Announcement, Gap, Plan
+from trimtab.context.edits import REMOVED_STAGES, Announcement, Gap, Plan
+from trimtab.context.read.history import History
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.read.views import View
 from trimtab.context.texts import ANNOUNCEMENT, JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
+from trimtab.wire.messages import Messages
 
-_REMOVED = ("dropped", "summarized")
 # Stands for the extract while the message around it is made. Random for each process, so that no text contains it.
 _MARKER = f"{hash(__name__):d}"
 
@@ -43,7 +45,7 @@ def apply(
         edit = edits.get(i)
         data = raw
         if edit is not None:
-            if edit.stage in _REMOVED:
+            if edit.stage in REMOVED_STAGES:
                 continue
             data = rewritten(raw, views[i].digest if views else b"", edit.stage, edit.amount, format, memo)
         data = format.unpin(data) if i in unpinned else data
@@ -56,6 +58,24 @@ def apply(
     if plan.announce is not None:
         _announce(sent, plan.announce, format)
     return with_json_word(sent, format) if plan.json_word else sent
+
+
+def apply_again(
+    history: History, plan: Plan, summary: str | None, summary_role: str, format: Format, blocks: Blocks
+) -> list[bytes | Raw]:
+    """The messages to send, as `apply` makes them, but with a comma between them several may be in one: what was sent
+    before is put together from blocks of the request."""
+    messages, gap = history.raws, plan.gap
+    sent = blocks.find(history, plan, summary or "")
+    if sent is None or not isinstance(messages, Messages) or (spans := messages.spans) is None:
+        return apply(messages, plan, summary, summary_role, format, history.views, blocks.memo)
+    found = [blocks.written(sent.before, history, summary or "")]
+    if gap is not None:
+        kept = blocks.written(sent.extract, history, summary or "")
+        text = _gap_text(summary, with_extract=bool(kept))
+        found += [_filled(made, kept) for made in gap_messages(gap, text, bool(summary), summary_role, format)]
+        found.append(blocks.written(sent.after, history, summary or ""))
+    return [part for part in found if part] + [messages.body[place] for place in spans[sent.until :]]
 
 
 def _announce(sent: list[bytes | Raw], where: Announcement, format: Format) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -41,7 +41,7 @@ def in_json(text: str) -> bytes:
     return msgspec.json.encode(text)[1:-1]
 
 
-_WORDS = re.compile(rb'[^ ,:"\\{}\[\]()]+|\\?.', re.DOTALL)
+_WORDS = re.compile(rb'\) with: |\) -> |: |[^ ,:"\\{}\[\]()]+|\\?.', re.DOTALL)
 _CUT = (f"\n{TRUNCATED}\n", f"\n{TRUNCATED}", TRUNCATED)
 _TEXTS = (
     *map(in_json, (f"{CLEARED_TO_EXTRACT}\n", PLACEHOLDER, *_CUT, *REMOVED.values())),
@@ -52,7 +52,7 @@ _SIGNS = tuple(bytes([code]) for code in range(32, 127) if not chr(code).isalnum
 OURS: tuple[bytes, ...] = (
     *_TEXTS,
     _LEFT_OUT,
-    *dict.fromkeys(_WORDS.findall(in_json("\n".join([LEFT_OUT, *SOURCES.values()])))),
+    *dict.fromkeys(_WORDS.findall(in_json("\n".join([LEFT_OUT, *[f"){source} " for source in SOURCES.values()]])))),
     *_SIGNS,
 )
 """All words that are not a client's: signs, and texts of ours as they stand in JSON."""
@@ -60,12 +60,18 @@ OURS: tuple[bytes, ...] = (
 _NUMBER = {text: number for number, text in reversed([*enumerate(OURS)])}
 _COMPARED = 1024  # bytes at once
 _in_string = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL).match  # up to the quote that ends it
+# Words with one blank between them, or white space.
+_RUN = re.compile(rb"((?:[^ \\]+|\\[^nrtf])+(?: (?:[^ \\]+|\\[^nrtf])+)*)|(?: |\\[nrtf])+")
+_is_escaped = re.compile(rb"\\[/u]").search
 _TRIES = 4  # places looked at for the last word of an excerpt
 
 
 def ours(text: bytes) -> Piece:
     """The piece that is one of `OURS`."""
     return _NUMBER[text], -1
+
+
+_BLANK = ours(b" ")
 
 
 def quickly(written: bytes, source: bytes) -> Origins | None:
@@ -110,12 +116,9 @@ def _without_space(source: bytes) -> bytes:
 def origins_of(written: bytes, source: bytes) -> Origins | None:
     """The origins of anything written from a source; None where a part of it is neither in the source nor ours. JSON
     both. Costs some times as much as writing it."""
-    return _checked(_pieces(written, source), written, source)
-
-
-def _checked(found: Iterable[Piece], written: bytes, source: bytes) -> Origins | None:
-    origins = array("i", [number for piece in found for number in piece])
-    return origins if written_again(origins, source) == written else None
+    numbers = _pieces(written, source)
+    origins = array("i", numbers or ())
+    return origins if numbers and written_again(origins, source) == written else None
 
 
 def written_again(origins: Origins, source: bytes) -> bytes:
@@ -137,36 +140,69 @@ def pairs(origins: Origins) -> Iterator[Piece]:
     return zip(numbers, numbers, strict=True)
 
 
+def moved(origins: Origins, source: bytes, by: int) -> Iterator[Piece]:
+    """The pieces in a source of which this one is a part, from byte `by` on. Places that are to stand on one line are
+    divided into what stands there, where that can be done."""
+    for start, stop in pairs(origins):
+        if stop < 0:
+            yield start, stop
+        elif start >= 0:
+            yield start + by, stop + by
+        else:
+            yield from _divided(source, -1 - start, stop, by)
+
+
+def _divided(source: bytes, start: int, stop: int, by: int) -> Iterator[Piece]:
+    place = source[start:stop]
+    runs = [run.span() for run in _RUN.finditer(place) if run[1]]
+    # There is other white space beyond ASCII, and some escapes are written as characters.
+    is_plain = place.isascii() and not _is_escaped(place)
+    if not is_plain and b" ".join([place[first:last] for first, last in runs]) != _on_one_line(place):
+        yield -1 - start - by, stop + by
+        return
+    for n, (first, last) in enumerate(runs):
+        if n:
+            yield _BLANK
+        yield first + start + by, last + start + by
+
+
 def _on_one_line(source: bytes) -> bytes:
     return in_json(one_line(msgspec.json.decode(b'"%b"' % source, type=str)))
 
 
-def _pieces(written: bytes, source: bytes) -> Iterator[Piece]:
-    """The pieces, up to the first that cannot be found. Each is as long as it can be; most follow the one before."""
+def _pieces(written: bytes, source: bytes) -> list[int] | None:
+    """The pieces; None where one cannot be found. Each is as long as it can be; most follow the one before."""
+    found: list[int] = []
     at = 0  # where the last one stops in the source
     for part in _parted(written):
-        if part in _NUMBER:
-            yield ours(part)
+        if (number := _NUMBER.get(part)) is not None:
+            found += (number, -1)
             continue
-        done = 0
-        while done < len(part):
-            token = part[done : _end_of_word(part, done)]
+        done, end = 0, len(part)
+        while done < end:
+            token = _token(part, done)
             if not source.startswith(token, at):
-                if token in _NUMBER:
-                    yield ours(token)
+                if (number := _NUMBER.get(token)) is not None:
+                    found += (number, -1)
                     done += len(token)
                     continue
                 start, stop = _place(source, token, at)
-                if start < 0 <= stop:
-                    yield start, stop
+                if stop < 0:
+                    return None
+                if start < 0:
+                    found += (start, stop)
                     at, done = stop, done + len(token)
                     continue
-                if stop < 0:
-                    return
                 at = start
             length = _alike(part, done, source, at)
-            yield at, at + length
+            found += (at, at + length)
             at, done = at + length, done + length
+    return found
+
+
+def _token(part: bytes, at: int) -> bytes:
+    found = _WORDS.match(part, at)
+    return found[0] if found else part[at : at + 1]
 
 
 def _place(source: bytes, token: bytes, at: int) -> Piece:
@@ -194,11 +230,6 @@ def _parted(written: bytes) -> list[bytes]:
 def _split(part: bytes, text: bytes) -> list[bytes]:
     first, *others = part.split(text)
     return [first, *[piece for other in others for piece in (text, other)]]
-
-
-def _end_of_word(part: bytes, at: int) -> int:
-    found = _WORDS.match(part, at)
-    return found.end() if found else at + 1
 
 
 def _end_of_string(rest: bytes) -> int:

@@ -1,0 +1,170 @@
+"""A body put together from blocks of the request is, byte for byte, the one that is made from the start."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.converted import as_messages, as_responses
+from tests.support.messages import calls, prose, result, system, tool_loop, user
+from trimtab.context.apply.apply import apply, apply_again
+from trimtab.context.apply.blocks import Blocks
+from trimtab.context.edits import Edit, Plan
+from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replays import Replays
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.read.history import History, Reader
+from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefixes import Prefixes
+from trimtab.dialects.dialect import Dialect
+from trimtab.dialects.paths import DIALECTS
+
+CHAT = next(d for d in DIALECTS if d.name == "chat")
+AS: dict[str, Any] = {"chat": dict, "responses": as_responses, "messages": as_messages}
+
+
+def cycle(k: int) -> list[bytes]:
+    text = f"src/module_{k}.py: def function_{k}(first)\n    return table_{k % 7}.get('café {k}')\n" + prose(150)
+    return [calls(f"c{k}", arguments=json.dumps({"path": f"src/module_{k}.py"})), result(f"c{k}", text)]
+
+
+RUN = [
+    json.loads(raw)
+    for raw in (
+        system(),
+        user("Look at src/main.py and never touch conf.d/x1."),
+        *[message for k in range(60) for message in cycle(k)],
+        user("And now?"),
+        *tool_loop(20, 300, 60),
+    )
+]
+
+
+class Core:
+    """What a process knows of one dialect, with small blocks of bodies; it counts what was put together from blocks."""
+
+    def __init__(self, dialect: Dialect = CHAT) -> None:
+        self.dialect, self.memo = dialect, Memo(view=dialect.format.view, digest=dialect.format.digest)
+        self._reader = Reader(self.memo, Prefixes(block=1_000), dialect.decode)
+        self._replays, self.blocks = Replays(), Blocks(self.memo, dialect.format)
+        self.from_blocks = self.shaped = 0
+
+    def read(self, body: bytes, policy: Policy, budget: int, tenant: bytes = b"") -> tuple[Any, History, Plan]:
+        reading = self._reader.read(body, tenant)
+        history = self._reader.history(reading)
+        return reading.request, history, plan(history, policy, budget, self.memo, self.dialect.format, self._replays)
+
+    def check(
+        self, body: bytes, budget: int, policy: Policy | None = None, summary: str | None = None, tenant: bytes = b""
+    ) -> None:
+        """Both ways give the same bytes."""
+        request, history, made = self.read(body, policy or Policy(), budget, tenant)
+        format, render = self.dialect.format, self.dialect.render
+        fresh = render(request, apply(request.messages, made, summary, "system", format), {})
+        known = self.blocks.find(history, made, summary or "")
+        again = apply_again(history, made, summary, "system", format, self.blocks)
+        assert render(request, again, {}) == fresh
+        self.from_blocks += known is not None
+        self.shaped += made.shaped
+
+
+def body_of(count: int, dialect: Dialect = CHAT, *, is_spaced: bool = False, **fields: Any) -> bytes:
+    request = AS[dialect.name]({"model": "m", "messages": RUN[:count], **fields})
+    return json.dumps(request).encode() if is_spaced else msgspec.json.encode(request)
+
+
+ENDS = [i for i in range(20, len(RUN) + 1) if i == len(RUN) or RUN[i]["role"] == "assistant"]
+
+
+@pytest.mark.parametrize("budget", [1_200, 2_500, 4_000])
+@pytest.mark.parametrize("is_spaced", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
+def test_every_step_of_a_conversation(dialect: Dialect, is_spaced: bool, budget: int) -> None:
+    core = Core(dialect)
+    for end in ENDS:
+        core.check(body_of(end, dialect, is_spaced=is_spaced), budget)
+    assert core.shaped > 20
+    if dialect.name != "messages" and budget > 1_200:
+        assert core.from_blocks > core.shaped / 4
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(compaction=True, summary_tokens=200),
+        Policy(strict_roles=True),
+        Policy(strict_roles=True, compaction=True, summary_tokens=200),
+        Policy(needs_json_word=True),
+        Policy(binds_thinking=True),
+        Policy(shaping=ShapingSettings(announce=True)),
+        Policy(managed=True, trigger_tokens=1_000, keep_tool_uses=3, clear_inputs=True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("summary", [None, "It was about src/module_3.py and table_1."])
+def test_under_other_policies(policy: Policy, summary: str | None) -> None:
+    core = Core()
+    for end in ENDS:
+        core.check(body_of(end), 2_500, policy, summary if policy.compaction else None)
+
+
+def test_the_same_request_again_and_again() -> None:
+    core = Core()
+    for _ in range(6):
+        core.check(body_of(100), 2_500)
+    assert core.from_blocks >= 3
+
+
+def test_another_summary_is_another_body() -> None:
+    core, policy = Core(), Policy(compaction=True, summary_tokens=200)
+    for summary in ("One.", "One.", "One.", "module_3.py", "module_3.py", "One.", None):
+        core.check(body_of(100), 2_500, policy, summary)
+
+
+def test_another_tenant_has_blocks_of_its_own() -> None:
+    core = Core()
+    for tenant in (b"a", b"b", b"a", b"b", b"b"):
+        core.check(body_of(100), 2_500, tenant=tenant)
+
+
+def test_other_fields_before_the_messages_move_the_blocks() -> None:
+    core = Core()
+    for n in range(8):
+        request = {"metadata": "x" * (n // 3), "model": "m", "messages": RUN[:100]}
+        core.check(msgspec.json.encode(request), 2_500)
+
+
+def test_a_message_that_changes_is_not_taken_from_before() -> None:
+    core = Core()
+    for end in ENDS[-12:]:
+        core.check(body_of(end), 2_500)
+    changed = [dict(message) for message in RUN]
+    changed[41]["content"] = "quite other_text v2 " * 20
+    for _ in range(3):
+        core.check(msgspec.json.encode({"model": "m", "messages": changed}), 2_500)
+
+
+def test_no_text_is_kept() -> None:
+    core = Core()
+    for _ in range(4):
+        core.check(body_of(100), 2_500)
+    _, history, made = core.read(body_of(100), Policy(), 2_500)
+    sent = core.blocks.find(history, made, "")
+    assert sent is not None
+    assert sent.extract
+    blocks = [block for of in (sent.before, sent.extract, sent.after) for block in of]
+    assert all(isinstance(block, array | Edit) or not block.parts for block in blocks)
+    assert any(isinstance(block, array) for block in blocks)
+
+
+def test_a_plan_without_edits_or_a_known_beginning_has_none() -> None:
+    core = Core()
+    _, history, made = core.read(body_of(100), Policy(), 10**6)
+    assert core.blocks.find(history, made, "") is None
+    _, history, made = core.read(body_of(90), Policy(), 2_500)
+    assert made.edits
+    assert core.blocks.find(msgspec.structs.replace(history, prefix=None), made, "") is None
