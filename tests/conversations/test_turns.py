@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from openai import APIError, AsyncOpenAI, ConflictError, InternalServerError, NotFoundError
 
 from tests.support.chat import post
 from tests.support.holding import HEADER, Holding, chat, holding
-from tests.support.running import running
-from tests.support.scripted import STALL, Received, ScriptedUpstream, Step, sse_reply
+from tests.support.running import running, sample
+from tests.support.scripted import STALL, Pause, Received, ScriptedUpstream, Step, chunk, reply, sse_reply
 from tests.support.stateless import StatelessModel
 from tests.support.valkey import Valkey
 from trimtab.conversations import turns
@@ -99,8 +100,8 @@ async def test_a_client_that_leaves_has_what_it_got(stage: Holding) -> None:
     stream = await client.chat.completions.create(
         model="m", messages=[{"role": "user", "content": "one"}], stream=True, extra_headers={HEADER: "trip"}
     )
-    async for chunk in stream:
-        assert chunk.choices[0].delta.content == "So far"
+    async for piece in stream:
+        assert piece.choices[0].delta.content == "So far"
         break
     await stream.close()
     for _ in range(200):
@@ -110,6 +111,43 @@ async def test_a_client_that_leaves_has_what_it_got(stage: Holding) -> None:
         except NotFoundError:
             await asyncio.sleep(0.02)
     assert [item.status for item in items] == ["completed", "incomplete"]  # type: ignore[union-attr]
+
+
+def large(received: Received) -> Sequence[Step]:
+    """A chat's answer of 17 MB in one piece, or after blanks."""
+    message = {"role": "assistant", "content": "x" * (17 << 20)}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    whole = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    body = msgspec.json.encode(whole)
+    typed = [(b"content-type", b"application/json")]
+    if b'"user":"slow"' not in received.body:
+        return reply(200, body, typed)
+    head, *_ = reply(200, b"", typed, chunked=True)
+    return [head, chunk(b"\n"), Pause(0.2), chunk(body), b"0\r\n\r\n"]
+
+
+@pytest.mark.parametrize(("user", "said"), [("fast", "false"), ("slow", None)])
+async def test_an_answer_that_is_too_large_is_relayed_and_said_not_to_be_stored(
+    stage: Holding, user: str, said: str | None
+) -> None:
+    client = stage.client()
+    stage.upstream.scripts = (large,)
+    answer = await chat(client, "one", user=user)
+    assert len(answer.parse().choices[0].message.content) == 17 << 20
+    assert answer.headers.get("x-trimtab-stored") == said
+    with pytest.raises(NotFoundError):
+        await client.conversations.retrieve("trip")
+    assert sample(await stage.proxy.metrics(), 'trimtab_conversations_total{done="unstored"}') == 1
+
+
+async def test_an_answer_that_is_stored_or_was_not_to_be_says_nothing(stage: Holding) -> None:
+    client = stage.client()
+    reads = {"x-trimtab-conversation-mode": "read"}
+    for headers in ({}, reads):
+        assert "x-trimtab-stored" not in (await chat(client, "one", extra_headers=headers)).headers
+    plain = await client.responses.with_raw_response.create(model="m", input="one", store=False)
+    assert "x-trimtab-stored" not in plain.headers
+    assert 'done="unstored"' not in await stage.proxy.metrics()
 
 
 async def test_a_store_that_is_down_is_an_error_for_those_alone_who_need_it() -> None:
@@ -125,7 +163,9 @@ async def test_a_store_that_is_down_is_an_error_for_those_alone_who_need_it() ->
             assert (caught.value.status_code, caught.value.code) == (503, "store_unavailable")
         with pytest.raises(InternalServerError):
             await client.responses.create(model="m", input="two", store=True)
-        assert (await client.responses.create(model="m", input="two")).output_text
+        answered = await client.responses.with_raw_response.create(model="m", input="two")
+        assert answered.parse().output_text
+        assert answered.headers["x-trimtab-stored"] == "false"
         assert (await client.responses.create(model="m", input="two", store=False)).output_text
         assert await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
         with pytest.raises(InternalServerError):

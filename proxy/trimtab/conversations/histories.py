@@ -39,9 +39,10 @@ _HEAVY = 512 << 10  # bytes of a log that are opened in a thread: more takes mil
 _GONE = "A part of this conversation is no longer stored. Start a new conversation."
 _ITEM_OVERHEAD = 200  # bytes of one item that is remembered, beside its text
 
-Done = Literal["load", "append", "conflict"]
+Done = Literal["load", "append", "conflict", "unstored"]
 Report = Callable[[Done, int, float], None]
-"""Called for each load, append and conflict, with the bytes of text read or written and the seconds it took."""
+"""Called for each load, append and conflict, with the bytes of text read or written and the seconds it took; and for
+each answer of which nothing is stored."""
 
 
 class History(msgspec.Struct, frozen=True):

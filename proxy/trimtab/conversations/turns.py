@@ -77,8 +77,8 @@ class Lock:
 class Turn:
     """One request and its answer. `id` is the conversation's, empty for a chain of responses. `history` is what it
     continues, `before` are the items of it, up to where it does, `new` those of the request. `writes`: the turn is to
-    be stored; `relied_on`: the client relies on that, so it is an error where it fails. `prepare` returns the
-    stateless request and sets `new`."""
+    be stored, and is once it is `stored`; `relied_on`: the client relies on that, so it is an error where it fails.
+    `prepare` returns the stateless request and sets `new`."""
 
     def __init__(self, histories: Histories, tenant: Tenant, history: History, at: int) -> None:
         self._histories, self._tenant, self._at = histories, tenant, at
@@ -89,7 +89,7 @@ class Turn:
         self.writes = self.relied_on = True
         self.lock: Lock | None = None
         self.prepare: Callable[[], bytes] = bytes
-        self._kept = False
+        self._kept = self.stored = False
         self.begin()
 
     def begin(self) -> None:
@@ -113,14 +113,18 @@ class Turn:
         self._kept = True
         try:
             await asyncio.shield(self._store(answer))
+            self.stored = True
         except StoreUnavailable:
             if self.relied_on:
                 raise
 
     async def keep_what_came(self) -> None:
-        """As `keep`, of an answer whose client has an error already, or has left. Never raises."""
+        """As `keep`, of an answer whose client has an error already, or has left; and count an answer of which nothing
+        is stored. Never raises."""
         with suppress(StoreUnavailable, Conflict):
             await self.keep()
+        if self.writes and not self.stored:
+            self._histories.report("unstored", 0, 0.0)
 
     async def _store(self, answer: Answer) -> None:
         made = [Held(id_of(raw), raw, True, not answer.whole) for raw in answer.items]

@@ -45,6 +45,11 @@ class Observed:
         self._errors = 0  # events that looked like one
         self._head = b""
 
+    @property
+    def unstored(self) -> bool:
+        """True where the turn was to be stored, and is not, or not yet."""
+        return isinstance(self.turn, Turn) and self.turn.writes and not self.turn.stored
+
     def whole(self, raw: bytes) -> None:
         """Read an answer that came in one piece and is no error."""
         self._read_usage(readable(raw, self._verdict.encoding))

@@ -110,8 +110,7 @@ class _Relay:
     # -- an answer in one piece ----------------------------------------------------------------------------------
 
     async def _whole(self, raw: bytes) -> None:
-        verdict, body = self._verdict, raw
-        good = verdict.answer.status < 400
+        verdict, body, good = self._verdict, raw, self._verdict.answer.status < 400
         if self._observed.turn is not None:
             await read_beside(is_heavy(raw, verdict.encoding), self._observed.whole_turn, raw)
             await self._observed.turn.keep()
@@ -126,7 +125,7 @@ class _Relay:
         read(raw)
 
     async def keep_beginning(self) -> None:
-        """Store as much of a turn as the client got of its answer, where it has not been stored. Never raises."""
+        """Store as much of a turn as the client got of its answer, where it is not stored yet. Never raises."""
         if self._observed.turn is not None and self._withheld is None:
             await self._observed.turn.keep_what_came()
 
@@ -292,9 +291,10 @@ class _Relay:
         if content_length is not None:
             headers.append((b"content-length", b"%d" % content_length))
         headers = with_request_id(headers, self._request_id)
-        if report is not None:
-            headers += report.headers()
+        headers += report.headers() if report is not None else []
         if self._options.unmanaged:
             headers.append((b"x-trimtab-unmanaged", self._options.unmanaged.encode()))
+        if self._observed.unstored and not self._verdict.stream and not self._verdict.blank:
+            headers.append((b"x-trimtab-stored", b"false"))
         if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
             await self._down.start(answer.status, headers)

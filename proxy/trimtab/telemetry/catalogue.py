@@ -134,7 +134,8 @@ REDIS_UP = Metric(
 )
 CONVERSATIONS = Metric(
     "trimtab_conversations_total",
-    "Stored conversations: load and append of a history, conflict (a second request at once, or a change meanwhile).",
+    "Stored conversations: load and append of a history, conflict (a second request at once, or a change meanwhile), "
+    "unstored (an answer of which nothing is stored).",
     ("done",),
 )
 CONVERSATION_BYTES = Metric(

@@ -246,10 +246,10 @@ class Metrics:
         self._series[names.LIMIT_EVENTS.name][(kind,)].inc()
 
     def conversation(self, done: str, size: int, seconds: float) -> None:
-        """Count a load, an append (both with the bytes of text and the seconds), or a conflict of a stored
-        conversation."""
+        """Count a load, an append (both with the bytes of text and the seconds), a conflict of a stored
+        conversation, or an answer of which nothing is stored."""
         self._series[names.CONVERSATIONS.name][(done,)].inc()
-        if done != "conflict":
+        if done in ("load", "append"):
             self._series[names.CONVERSATION_BYTES.name][(done,)].inc(size)
             self._series[names.CONVERSATION_SECONDS.name][(done,)].observe(seconds)
 
