@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.forms import form
 from trimtab.conversations.uploads import PurposeReader, Upload, boundary_of, upload_of
@@ -103,12 +108,30 @@ def test_a_broken_form_has_no_purpose(raw: bytes) -> None:
     assert reader.purpose == ""
 
 
+PIECES = (b"\r\n", b"--", b'"', b"; ", b"\xff", b"\x00", b"\n", b":", b"filename*=x'y'z", b"Content-Length: -5\r\n")
+
+
+@given(st.data())
+def test_any_bytes_are_a_file_or_an_error_of_ours(data: st.DataObject) -> None:
+    raw, boundary = form({"purpose": "user_data"}, file=("ü.txt", b"hello", "text/plain"))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(raw)))
+        raw = raw[:at] + data.draw(st.sampled_from(PIECES)) + raw[at + data.draw(st.integers(0, 40)) :]
+    with suppress(InvalidRequest):
+        msgspec.json.encode(upload_of(raw, boundary).name)
+    reader, size = PurposeReader(boundary), data.draw(st.integers(1, 60))
+    for start in range(0, len(raw), size):
+        if reader.feed(raw[start : start + size]):
+            break
+
+
 @pytest.mark.parametrize(
     ("content_type", "found"),
     [
         ("multipart/form-data; boundary=abc", "abc"),
         ('Multipart/Form-Data; Boundary="a b"', "a b"),
         ("multipart/form-data", ""),
+        ('multipart/form-data; boundary="a\nb"', ""),
         ("multipart/mixed; boundary=abc", ""),
         ("application/json", ""),
         ("", ""),

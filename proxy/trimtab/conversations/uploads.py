@@ -41,7 +41,8 @@ class Upload(msgspec.Struct, frozen=True):
 def boundary_of(content_type: str) -> str:
     """The boundary between the parts of a form; "" where it is no form, or has none."""
     kind, options = parse_options_header(content_type)
-    return str(options.get("boundary", "")) if kind.lower() == _FORM else ""
+    boundary = str(options.get("boundary", "")) if kind.lower() == _FORM else ""
+    return boundary if boundary.isprintable() else ""
 
 
 class PurposeReader:
