@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import InvalidRequest
-from trimtab.upstream.headers import HOP_BY_HOP, Pairs, host, to_client, to_upstream
+from trimtab.upstream.headers import HOP_BY_HOP, Pairs, has_credential, host, to_client, to_upstream
 from trimtab.upstream.settings import UpstreamSettings
 
 OPEN = UpstreamSettings(name="a", base_url="https://api.example/v1")
@@ -104,6 +106,22 @@ def test_a_configured_key_replaces_every_key_of_the_client() -> None:
 
 def test_a_key_for_the_proxy_is_not_forwarded() -> None:
     assert sent(KEYS, keep_credentials=False) == [(b"x-a", b"1")]
+
+
+@pytest.mark.parametrize(
+    ("configured", "found"),
+    [
+        ({}, False),
+        ({"api_key": "sk"}, True),
+        ({"headers": {"Authorization": "Basic x"}}, True),
+        ({"headers": {"x-goog-api-key": "x"}}, True),
+        ({"headers": {"X-Portkey-Api-Key": "x"}}, True),
+        ({"headers": {"Cookie": "session=x"}}, True),
+        ({"headers": {"x-route": "eu"}}, False),
+    ],
+)
+def test_a_credential_is_configured_as_a_key_or_in_a_header(configured: dict[str, Any], found: bool) -> None:
+    assert has_credential(UpstreamSettings(name="up", base_url="http://x/v1", **configured)) is found
 
 
 def test_configured_headers_replace_those_of_the_client() -> None:

@@ -37,6 +37,7 @@ HOP_BY_HOP = frozenset(
 )
 # `expect` was answered when the body was read; `host` and the framing are set again.
 _NOT_FORWARDED = HOP_BY_HOP | {b"host", b"expect", b"content-length"}
+_NAMES_CREDENTIAL = re.compile("auth|key|token|secret|cookie", re.IGNORECASE)
 _CREDENTIALS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 # What describes the bytes of a body, and is wrong once the body was rewritten.
 _OF_THE_BODY = frozenset(
@@ -164,8 +165,9 @@ def _length(pairs: Pairs, body_changed: bool) -> bytes | None:
 
 
 def has_credential(upstream: UpstreamSettings) -> bool:
-    """Whether all requests to an upstream carry a credential that is configured for it."""
-    return upstream.api_key is not None or any(name.lower().encode() in _CREDENTIALS for name in upstream.headers)
+    """Whether all requests to an upstream carry a credential that is configured for it: a key, or a header that is
+    named like one."""
+    return upstream.api_key is not None or any(_NAMES_CREDENTIAL.search(name) for name in upstream.headers)
 
 
 def _configured(upstream: UpstreamSettings) -> Pairs:
