@@ -33,9 +33,9 @@ def output(n: int, text: Any, part: int = 0, kind: str = "function_call") -> byt
 
 
 def cycle(n: int, text: str, parallel: int = 1, kind: str = "function_call") -> list[bytes]:
-    """One answer: reasoning, its calls; and their results."""
+    """One answer: reasoning, its calls; and their results. No two are the same."""
     parts = range(parallel)
-    return [reasoning(n), *(call(n, p, kind) for p in parts), *(output(n, text, p, kind) for p in parts)]
+    return [reasoning(n), *(call(n, p, kind) for p in parts), *(output(n, f"{n} {p} {text}", p, kind) for p in parts)]
 
 
 def complaints(items: Sequence[bytes]) -> list[str]:

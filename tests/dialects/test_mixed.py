@@ -39,19 +39,19 @@ def found(id: str, text: Any = "ok") -> Any:
 def cycle(k: int, words: int = 100, *, form: int = 0) -> list[Any]:
     """One step of an agent: alone, two at once, with text beside, in OpenAI's form, and both at once."""
     a, b, text = f"toolu_{k}a", f"toolu_{k}b", prose(words, k)
-    call = {"id": a, "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+    call = {"id": a, "type": "function", "function": {"name": "read", "arguments": f'{{"path": "{k}"}}'}}
     user = {"role": "user"}
     return [
-        [{"role": "assistant", "content": [use(a)]}, {**user, "content": [found(a, text)]}],
-        [{"role": "assistant", "content": [{"type": "text", "text": "Both."}, use(a), use(b, x=text)]},
+        [{"role": "assistant", "content": [use(a, path=a)]}, {**user, "content": [found(a, text)]}],
+        [{"role": "assistant", "content": [{"type": "text", "text": "Both."}, use(a, path=a), use(b, x=text)]},
          {**user, "content": [found(a, text), found(b, [{"type": "text", "text": text}])]}],
-        [{"role": "assistant", "content": [use(a)]},
+        [{"role": "assistant", "content": [use(a, path=a)]},
          {**user, "content": [found(a, text), {"type": "text", "text": f"And now {k}?"}]}],
         [{"role": "assistant", "content": None, "tool_calls": [call]},
          {"role": "tool", "tool_call_id": a, "content": text}],
-        [{"role": "assistant", "content": [use(b)], "tool_calls": [call]},
+        [{"role": "assistant", "content": [use(b, path=b)], "tool_calls": [call]},
          {"role": "tool", "tool_call_id": a, "content": text}, {**user, "content": [found(b, text)]}],
-        [{"role": "assistant", "content": [use(a)]}, {"role": "tool", "tool_call_id": a, "content": text}],
+        [{"role": "assistant", "content": [use(a, path=a)]}, {"role": "tool", "tool_call_id": a, "content": text}],
     ][form]  # fmt: skip
 
 

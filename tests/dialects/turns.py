@@ -41,11 +41,11 @@ def answer(*blocks: Message | str) -> bytes:
 
 
 def cycle(n: int, words: str, parallel: int = 1, *after: Message) -> list[bytes]:
-    """One answer with thinking and calls, and the message with their results, text after them."""
+    """One answer with thinking and calls, and the message with their results, text after them. No two are the same."""
     parts = range(parallel)
     return [
-        answer(thought(n), f"Step {n}.", *(use(n, part) for part in parts)),
-        user(*(result(n, words, part) for part in parts), *after),
+        answer(thought(n), f"Step {n}.", *(use(n, part, command=f"ls {n} {part}") for part in parts)),
+        user(*(result(n, f"{n} {part} {words}", part) for part in parts), *after),
     ]
 
 

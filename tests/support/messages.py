@@ -43,8 +43,14 @@ def result(id: str, content: Any = "ok", **fields: Any) -> bytes:
 
 
 def tool_loop(cycles: int, chars: int = 400, start: int = 0) -> list[bytes]:
-    """That many tool cycles, each result of `chars` characters."""
-    return [m for k in range(start, start + cycles) for m in (calls(f"c{k}"), result(f"c{k}", prose(chars)))]
+    """That many tool cycles, each of another call, with another result of `chars` characters."""
+    ks = range(start, start + cycles)
+    return [m for k in ks for m in (read_call(k), result(f"c{k}", f"{k} {prose(chars)}"[:chars]))]
+
+
+def read_call(k: int) -> bytes:
+    """The call of a tool cycle: the k-th file is read."""
+    return calls(f"c{k}", arguments=f'{{"path": "{k}"}}')
 
 
 class _WithRole(msgspec.Struct):

@@ -16,6 +16,10 @@ REMOVED_STAGES: Final[tuple[Stage, ...]] = ("dropped", "summarized")
 """What leaves nothing of a message."""
 
 
+SAME_LATER, NEWER_LATER = -1, -2
+"""The `amount` of a cleared result that a later one stands for: one of the same content, or of the same call."""
+
+
 class Edit(msgspec.Struct, frozen=True, gc=False):
     """One message changed or removed. Sizes are estimated tokens of the whole message."""
 
@@ -24,7 +28,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     tokens_before: int
     tokens_after: int
     reason: str
-    amount: int = 0  # characters of text kept (truncated, squeezed), or of context (trimmed)
+    amount: int = 0  # characters kept of text (truncated, squeezed) or context (trimmed); tokens, or as above (cleared)
 
 
 class Excerpt(msgspec.Struct, frozen=True, gc=False):

@@ -15,6 +15,12 @@ PLACEHOLDER = (
 )
 """The content of a cleared tool result."""
 
+SAME_LATER_TEXT = "[This tool ran and its result was shown; a later call brought the same content, see there.]"
+"""The content of a cleared tool result whose content a later one repeats."""
+
+NEWER_LATER_TEXT = "[This tool ran and its result was shown; the same call was made again later, see its newer result.]"
+"""The content of a cleared tool result whose call was made again."""
+
 NOTE = (
     "[Earlier messages of this conversation have been removed to keep it within the context window. "
     "What follows is the most recent part.]"

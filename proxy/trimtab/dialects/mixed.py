@@ -21,7 +21,7 @@ from trimtab.context.apply.marks import unpin
 from trimtab.context.apply.rewrite import squeeze_value
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.tokens import bytes_tokens
-from trimtab.context.read.views import Call, View, digest
+from trimtab.context.read.views import Call, View, asked, digest
 from trimtab.context.read.views import view as read
 from trimtab.context.texts import PLACEHOLDER
 from trimtab.dialects.messages import writing as blocks
@@ -72,8 +72,12 @@ def _with_calls(found: View, data: bytes) -> View:
 def _call(part: Any) -> Call | None:
     kind = kind_of(part)
     if kind == "tool_use":
-        return Call(str(part.get("id", "")), str(part.get("name", "")))
-    return Call(str(part.get("toolCallId", "")), str(part.get("toolName", ""))) if kind == "tool-call" else None
+        id, name = str(part.get("id", "")), str(part.get("name", ""))
+    elif kind == "tool-call":
+        id, name = str(part.get("toolCallId", "")), str(part.get("toolName", ""))
+    else:
+        return None
+    return Call(id, name, asked(name, _given(part)))
 
 
 def _given(part: Any) -> Any:
@@ -86,7 +90,7 @@ _INPUTS = ("input", "args")
 def _sdk_result(found: View, data: bytes) -> View:
     """The view of a tool message whose id may stand in its parts, which keep it when they are cleared."""
     ids = [str(part.get("toolCallId", "")) for part in _content(data) if kind_of(part) == "tool-result"]
-    cleared = read(_cleared_sdk(data)).tokens
+    cleared = read(_cleared_sdk(data, PLACEHOLDER)).tokens
     return msgspec.structs.replace(found, answers=found.answers or next(iter(ids), ""), cleared_tokens=cleared)
 
 
@@ -101,7 +105,7 @@ def rewrite(raw: bytes | Raw, stage: Stage, amount: int) -> bytes:
     if role_of(data) is None:
         return blocks.rewrite(raw, stage, amount)
     if stage == "cleared" and _SDK_RESULT in data:
-        return _cleared_sdk(data)
+        return _cleared_sdk(data, writing.placeholder(amount))
     written = writing.rewrite(raw, stage, amount)
     if stage not in ("inputs_cleared", "squeezed") or not any(word in data for word in _CALLS):
         return written
@@ -118,20 +122,20 @@ def _with_input(part: Any, edit: Callable[[Any], Any]) -> Any:
     return {**part, **{name: edit(part[name]) for name in _INPUTS if isinstance(part.get(name), dict)}}
 
 
-def _cleared_sdk(data: bytes) -> bytes:
+def _cleared_sdk(data: bytes, text: str) -> bytes:
     """A tool message of the AI SDK, cleared: each part keeps its id. A result is any value, an output has a type."""
     fields: Fields = dict(fields_of(data))
-    fields["content"] = [_cleared_part(part) for part in _content(data)]
+    fields["content"] = [_cleared_part(part, text) for part in _content(data)]
     return msgspec.json.encode(fields)
 
 
-def _cleared_part(part: Any) -> Any:
+def _cleared_part(part: Any, text: str) -> Any:
     if kind_of(part) != "tool-result":
         return part
     left = {name: value for name, value in part.items() if name not in ("result", "output", "content")}
     if "output" in part:
-        return {**left, "output": {"type": "text", "value": PLACEHOLDER}}
-    return {**left, "result": PLACEHOLDER}
+        return {**left, "output": {"type": "text", "value": text}}
+    return {**left, "result": text}
 
 
 def as_chat(raw: bytes | Raw) -> bytes | Raw:

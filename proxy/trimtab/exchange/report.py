@@ -66,7 +66,7 @@ def edited(shaping: Shaping) -> tuple[Edited, ...]:
         stage = _SHOWN_AS[edit.stage]
         count[stage] += edit.stage != "inputs_cleared"
         tokens[stage] += edit.tokens_before - edit.tokens_after
-        if edit.amount and stage == "cleared":
+        if edit.amount > 0 and stage == "cleared":
             more = edit.tokens_after - views[edit.index].cleared_tokens
             kept[stage] += max(0, more + _SHORTER) if more else 0
     if plan.gap is not None:

@@ -18,7 +18,7 @@ from trimtab.context.apply.marks import unpin
 from trimtab.context.apply.rewrite import announce, message, rewrite, squeeze_arguments
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import _BY_TYPE
-from trimtab.context.read.views import view
+from trimtab.context.read.views import View, view
 from trimtab.context.texts import ANNOUNCEMENT, CLEARED_ARGUMENTS, PLACEHOLDER, REMOVED, TRUNCATED
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}
@@ -237,6 +237,10 @@ def test_whatever_carries_bytes_can_be_made_lighter(kind: str) -> None:
 STAGES: tuple[Stage, ...] = ("truncated", "cleared", "inputs_cleared", "squeezed")
 
 
+def named(view: View) -> list[tuple[str, str]]:
+    return [(call.id, call.name) for call in view.calls]
+
+
 @settings(max_examples=80, deadline=None)
 @given(histories, st.sampled_from(STAGES), st.integers(1, 600))
 def test_what_has_a_known_form_can_be_rewritten_and_keeps_role_and_place(
@@ -248,7 +252,7 @@ def test_what_has_a_known_form_can_be_rewritten_and_keeps_role_and_place(
             continue
         made = rewrite(raw, stage, amount)
         after = view(made)
-        assert (after.role, after.calls, after.answers) == (before.role, before.calls, before.answers)
+        assert (after.role, named(after), after.answers) == (before.role, named(before), before.answers)
         was, now = (msgspec.json.decode(m, type=dict[str, Raw]) for m in (raw, made))
         assert list(now) == [*was, *(["content"] if stage == "cleared" and "content" not in was else [])]
         edited = {"content", "tool_calls", "function_call"}

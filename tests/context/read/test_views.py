@@ -13,7 +13,7 @@ from tests.context.histories import histories
 from tests.support.messages import assistant, calls, msg, prose, result, user
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
-from trimtab.context.read.views import Call, digest, text_of, view
+from trimtab.context.read.views import Call, asked, digest, text_of, view
 from trimtab.context.texts import PLACEHOLDER
 
 ROLES: dict[bytes, tuple[str, str]] = {
@@ -81,16 +81,20 @@ def test_text_of_a_part(part: Any, expected: str | None) -> None:
 def test_calls_and_their_arguments_are_counted() -> None:
     arguments = json.dumps({"content": prose(40_000)})
     found = view(calls("w", name="write_file", arguments=arguments))
-    assert found.calls == (Call("w", "write_file"),)
+    assert found.calls == (Call("w", "write_file", asked("write_file", arguments)),)
     assert found.call_tokens == text_tokens(arguments)
     assert found.tokens > found.call_tokens
 
 
 DECLARED: dict[bytes, tuple[Call, ...]] = {
     b'{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}': (Call("", "f"),),
-    b'{"role":"assistant","tool_calls":[{"id":"a","custom":{"name":"sh","input":"ls"}}]}': (Call("a", "sh"),),
+    b'{"role":"assistant","tool_calls":[{"id":"a","custom":{"name":"sh","input":"ls"}}]}': (
+        Call("a", "sh", asked("sh", "ls")),
+    ),
     b'{"role":"assistant","tool_calls":[{"id":null,"function":{"name":null}}]}': (Call("", ""),),
-    b'{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}}]}': (Call("a", "f"),),
+    b'{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":{"x":1}}}]}': (
+        Call("a", "f", asked("f", b'{"x":1}')),
+    ),
     b'{"role":"assistant","content":7,"tool_calls":[{"id":"a"},null,{"id":3}]}': (Call("a", ""), Call("3", "")),
     b'{"role":"assistant","tool_calls":[{"id":1,"function":{"name":"f"}},{"function":{"name":"g"}}]}': (
         Call("1", "f"),
@@ -109,6 +113,13 @@ DECLARED: dict[bytes, tuple[Call, ...]] = {
 @pytest.mark.parametrize(("raw", "expected"), DECLARED.items(), ids=[raw[:70].decode() for raw in DECLARED])
 def test_what_is_declared(raw: bytes, expected: tuple[Call, ...]) -> None:
     assert view(raw).calls == expected
+
+
+def test_the_same_call_asks_the_same() -> None:
+    asks = {asked("read", '{"path": "a"}'), asked("read", '{"path": "b"}'), asked("stat", '{"path": "a"}')}
+    assert len(asks) == 3
+    assert asked("read", '{"path": "a"}') in asks
+    assert {asked("more", given) for given in (None, "", "{}", b"{}", {})} == {0}
 
 
 ANSWERS: dict[bytes, str | None] = {

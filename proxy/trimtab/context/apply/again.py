@@ -16,7 +16,9 @@ from msgspec import Raw
 from trimtab.context.apply.clearing import cleared_result
 from trimtab.context.apply.format import AsChat, Format
 from trimtab.context.apply.origins import Origins, in_json, origins_of, quickly, slices, written_again
+from trimtab.context.apply.rewrite import placeholder
 from trimtab.context.edits import Excerpt, Stage
+from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.extract.parts import Opened
 from trimtab.context.extract.render import Line, lines
 from trimtab.context.read.memo import Memo
@@ -66,6 +68,8 @@ def rewritten(raw: bytes | Raw, key: bytes, stage: Stage, amount: int, format: F
 
 def measured(raw: bytes | Raw, view: View, stage: Stage, amount: int, format: Format, memo: Memo) -> int:
     """Tokens of a message after an edit, which is made only where its size cannot be found without it."""
+    if stage == "cleared" and amount < 0 and view.shape == "text":
+        return view.cleared_tokens - PLACEHOLDER_TOKENS + text_tokens(placeholder(amount))
     if stage == "cleared" and view.shape == "text":
         found = cleared_result(bytes(raw), format.result_field, amount)
         if found is not None:

@@ -22,9 +22,11 @@ from trimtab.context.texts import (
     EXTRACT,
     JSON_WORD,
     LEFT_OUT,
+    NEWER_LATER_TEXT,
     NOTE,
     PLACEHOLDER,
     REMOVED,
+    SAME_LATER_TEXT,
     SOURCES,
     TRUNCATED,
 )
@@ -44,7 +46,8 @@ def in_json(text: str) -> bytes:
 _WORDS = re.compile(rb'\) with: |\) -> |: |[^ ,:"\\{}\[\]()]+|\\?.', re.DOTALL)
 _CUT = (f"\n{TRUNCATED}\n", f"\n{TRUNCATED}", TRUNCATED)
 _TEXTS = (
-    *map(in_json, (f"{CLEARED_TO_EXTRACT}\n", PLACEHOLDER, *_CUT, *REMOVED.values())),
+    *map(in_json, (f"{CLEARED_TO_EXTRACT}\n", PLACEHOLDER, SAME_LATER_TEXT, NEWER_LATER_TEXT)),
+    *map(in_json, (*_CUT, *REMOVED.values())),
     *map(in_json, (NOTE, EXTRACT, ANNOUNCEMENT, JSON_WORD)),
 )
 _LEFT_OUT = in_json(LEFT_OUT.rstrip())

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.cut import fair_share, head, head_and_tail
 from trimtab.context.apply.goal import with_context_cut
-from trimtab.context.edits import Stage
+from trimtab.context.edits import NEWER_LATER, SAME_LATER, Stage
 from trimtab.context.extract.parts import content_text
 from trimtab.context.extract.result import of_result
 from trimtab.context.read.views import text_of
@@ -22,8 +22,10 @@ from trimtab.context.texts import (
     ANNOUNCEMENT,
     CLEARED_ARGUMENTS,
     CLEARED_TO_EXTRACT,
+    NEWER_LATER_TEXT,
     PLACEHOLDER,
     REMOVED,
+    SAME_LATER_TEXT,
     TRUNCATED,
 )
 from trimtab.wire.body import fields_of
@@ -92,22 +94,30 @@ def truncated(content: Any, chars: int) -> Any:
     return kept
 
 
-def _clear(fields: Fields, tokens: int) -> None:
-    """The placeholder; or the one above an extract of at most `tokens` tokens, where there is something to extract."""
-    fields["content"] = cleared(fields.get("content", b"null"), tokens)
+def _clear(fields: Fields, amount: int) -> None:
+    """The placeholder; or the one above an extract of at most so many tokens, where there is something to extract."""
+    fields["content"] = cleared(fields.get("content", b"null"), amount)
 
 
-def cleared(content: bytes | Raw, tokens: int, kind: str = "text") -> Any:
+def placeholder(amount: int) -> str:
+    """The text for a cleared result of which no extract is kept; `amount` is the edit's."""
+    return _STANDS_LATER.get(amount, PLACEHOLDER)
+
+
+_STANDS_LATER = {SAME_LATER: SAME_LATER_TEXT, NEWER_LATER: NEWER_LATER_TEXT}
+
+
+def cleared(content: bytes | Raw, amount: int, kind: str = "text") -> Any:
     """What stands in place of the content of a result, which is read only where an extract of it is to stay, or its
-    mark for the provider's cache."""
-    data = bytes(content)
+    mark for the provider's cache. `amount` is the edit's: tokens of the extract, or why there is none."""
+    data, tokens = bytes(content), max(0, amount)
     is_marked = data[:1] == b"[" and b"cache_control" in data
     value = msgspec.json.decode(data) if tokens or is_marked else None
     text = content_text(value) if tokens else ""
     if text.startswith(CLEARED_TO_EXTRACT):
         return value
     extract = "" if text == PLACEHOLDER else of_result(text, tokens).shown
-    left = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else PLACEHOLDER
+    left = f"{CLEARED_TO_EXTRACT}\n{extract}" if extract else placeholder(amount)
     mark = _cache_mark(value) if isinstance(value, list) else {}
     return [{"type": kind, "text": left, **mark}] if mark else left
 

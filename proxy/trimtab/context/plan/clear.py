@@ -1,9 +1,12 @@
-"""The stage that clears old tool results: their text becomes a placeholder. Oldest first, in batches, down to the
-target. The newest results stay whole, and so does what the model has not seen yet.
+"""The stage that clears old tool results: their text becomes a placeholder. First those that a later one stands for,
+then oldest first, in batches, down to the target. The newest results stay whole, and so does what the model has not
+seen yet.
 """
 
 from __future__ import annotations
 
+from trimtab.context.edits import NEWER_LATER, SAME_LATER
+from trimtab.context.plan.repeats import compare
 from trimtab.context.plan.state import State
 
 # To clear a result must free at least this many tokens: a prefix break for less costs more than it saves.
@@ -11,6 +14,7 @@ _LEAST_FREED = 32
 # An extract of a cleared result takes at most this part of its tokens; a shorter one tells nothing (tokens).
 _RESULT_PART = 4
 _LEAST_EXTRACT = 12
+_STANDS_LATER = {SAME_LATER: "a later result has the same content", NEWER_LATER: "the same call was made again later"}
 
 
 def clear(state: State) -> None:
@@ -20,6 +24,8 @@ def clear(state: State) -> None:
     uses = policy.trigger_tool_uses
     if state.size <= clearing.trigger and (uses is None or clearing.waiting <= uses):
         return
+    if not policy.managed:
+        _clear_repeated(state)
     stop = _first_protected(state)
     if not _frees(state, stop, policy.clear_at_least):
         return
@@ -33,6 +39,22 @@ def clear(state: State) -> None:
             _clear(state, i)
             _clear_inputs(state, i)
         clearing.considered = position
+
+
+def _clear_repeated(state: State) -> None:
+    """Clear the results that a later one stands for, wherever they stand: nothing that they say is lost, and whatever
+    is sent from here on is new to the provider's cache anyway."""
+    compare(state)
+    clearing, found = state.clearing, state.clearing.repeats.found
+    end = clearing.results[clearing.answered] if clearing.answered < len(clearing.results) else state.end
+    excluded, pinned = state.policy.excluded, frozenset(state.client_pins)
+    for i in sorted([i for i in found if i < end]):
+        later, amount = found.pop(i)
+        if later in state.edits or not _is_clearable(state, i, excluded) or state.structure.unit_of[i] in pinned:
+            continue
+        tokens = state.measure(i, "cleared", amount)
+        if tokens < state.sent[i]:
+            state.edit(i, "cleared", tokens, _STANDS_LATER[amount], amount)
 
 
 def _clear(state: State, i: int) -> None:
@@ -79,7 +101,9 @@ def _batch(state: State, stop: int, size: int) -> tuple[list[int], int, int]:
 
 
 def _is_clearable(state: State, i: int, excluded: frozenset[str]) -> bool:
-    if state.gone[i] or state.sent[i] - state.structure.views[i].cleared_tokens < _LEAST_FREED:
+    if state.gone[i] or (i in state.edits and state.edits[i].stage == "cleared"):
+        return False
+    if state.sent[i] - state.structure.views[i].cleared_tokens < _LEAST_FREED:
         return False
     return not excluded or state.structure.tool_of(i) not in excluded
 

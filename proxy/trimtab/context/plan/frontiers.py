@@ -9,6 +9,16 @@ import msgspec
 from trimtab.context.edits import Excerpt, Segment
 
 
+class Repeats(msgspec.Struct):
+    """The results that a later one stands for (see `repeats`), as far as they have been compared. Results are named by
+    their message."""
+
+    compared: int = 0  # results compared with those before them
+    by_call: dict[int, int] = {}  # what a call asks -> the newest result that it brought
+    by_size: dict[tuple[int, int], int] = {}  # characters and tokens of a text -> the newest result of that size
+    found: dict[int, tuple[int, int]] = {}  # those not cleared yet -> the later one, and the amount of the edit
+
+
 class Clearing(msgspec.Struct):
     """The frontier of clearing: a position among the tool results."""
 
@@ -16,6 +26,7 @@ class Clearing(msgspec.Struct):
     results: list[int] = []  # messages that are tool results, as far as walked
     considered: int = 0  # results that have been cleared or passed over; they are not looked at again
     answered: int = 0  # results that an assistant message came after: the model has seen them
+    repeats: Repeats = msgspec.field(default_factory=Repeats)
     newest_protected: bool = True  # False in a lookahead: at the next overflow these results are no longer the newest
 
     @property

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from xxhash import xxh3_128
 
 from trimtab.context.apply.format import Format
-from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
+from trimtab.context.plan.frontiers import Answers, Clearing, Compaction, Repeats
 from trimtab.context.plan.packed import packed, unpacked
 from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy
@@ -146,7 +146,7 @@ def _apart(part: Part) -> Part:
         value = getattr(part, name)
         if isinstance(value, list | dict | bytearray):
             setattr(other, name, value.copy())
-        elif isinstance(value, Clearing | Compaction | Answers):
+        elif isinstance(value, Clearing | Repeats | Compaction | Answers):
             setattr(other, name, _apart(value))
     return other
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.read.views import View
+from trimtab.context.read.views import Call, View
 
 SYSTEM_ROLES = ("system", "developer")
 REMINDER = "reminder"
@@ -58,8 +58,13 @@ class Structure(msgspec.Struct, frozen=True):
 
     def tool_of(self, result: int) -> str:
         """Name of the tool whose result message `result` is; "" when its call is unknown."""
+        call = self.call_of(result)
+        return call.name if call else ""
+
+    def call_of(self, result: int) -> Call | None:
+        """The call whose result message `result` is; None when it is unknown."""
         calls = self.views[self.caller_of[result]].calls
-        return next((c.name for c in calls if c.id == self.views[result].answers), "")
+        return next((c for c in calls if c.id == self.views[result].answers), None)
 
 
 EMPTY = Structure()

@@ -38,6 +38,18 @@ class Call(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     id: str
     name: str
+    asks: int = 0  # see `asked`
+
+
+_NOTHING = ("{}", b"{}")
+
+
+def asked(name: str, given: Any) -> int:
+    """A hash of a tool's name and what it is given, the same for the same call; like a digest it holds in one process.
+    0 where nothing is given: such a tool pages on or watches, so that each of its results is another one."""
+    if not given or given in _NOTHING:
+        return 0
+    return hash((name, given if isinstance(given, str | bytes) else msgspec.json.encode(given)))
 
 
 class View(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -234,14 +246,20 @@ def content_size(content: str | list[Any] | None) -> tuple[Shape, int, int, int]
 
 
 def _calls(message: _Message) -> tuple[Call, ...]:
-    made = [
-        Call(_id(c.id), (c.function.name or "") if c.function else str((c.custom or {}).get("name", "")))
-        for c in message.tool_calls or ()
-    ]
+    made = [_call(_id(c.id), c.function or _custom(c.custom or {})) for c in message.tool_calls or ()]
     legacy = message.function_call
     if legacy and (legacy.name or not made):  # some clients add an empty one beside `tool_calls`
-        made.append(Call("", legacy.name or ""))
+        made.append(_call("", legacy))
     return tuple(made)
+
+
+def _call(id: str, function: _Function) -> Call:
+    name = function.name or ""
+    return Call(id, name, asked(name, function.arguments))
+
+
+def _custom(call: dict[str, Any]) -> _Function:
+    return _Function(str(call.get("name", "")), call.get("input"))
 
 
 def _id(value: Any) -> str:

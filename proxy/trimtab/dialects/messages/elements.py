@@ -15,7 +15,15 @@ from msgspec import Raw
 
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, content_size, has_context_field, name_tokens
+from trimtab.context.read.views import (
+    PLACEHOLDER_TOKENS,
+    Call,
+    View,
+    asked,
+    content_size,
+    has_context_field,
+    name_tokens,
+)
 from trimtab.context.read.views import digest as digest_of
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -112,10 +120,11 @@ def _answer_view(content: Raw, data: bytes, key: bytes) -> View:
             chars += len(part.text)
             text += text_tokens(part.text)
         elif kind == "tool_use":
-            call = Call(str(part.id or ""), str(part.name or ""))
+            name, given = str(part.name or ""), bytes(part.input)
+            call = Call(str(part.id or ""), name, asked(name, given))
             calls.append(call)
             other += name_tokens(call.name)
-            arguments += bytes_tokens(bytes(part.input))
+            arguments += bytes_tokens(given)
         elif kind in THOUGHTS:
             bound += _thought_tokens(part)
         elif kind == "compaction":

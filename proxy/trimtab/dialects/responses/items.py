@@ -34,6 +34,7 @@ from trimtab.context.read.views import (
     PLACEHOLDER_TOKENS,
     Call,
     View,
+    asked,
     content_size,
     digest,
     has_context_field,
@@ -133,8 +134,9 @@ def _result_view(item: _Item, data: bytes, key: bytes) -> View:
 def _call_view(item: _Item, data: bytes, key: bytes) -> View:
     """Also of a call of unknown type: what has a `call_id` is answered by what repeats it."""
     name = _id(item.name) or item.type.removesuffix("_call")
-    calls = tuple(Call(id, name) for id in dict.fromkeys((_id(item.call_id), _id(item.id))) if id)
     given = item.arguments if item.arguments is not None else item.input
+    asks = asked(name, given)
+    calls = tuple(Call(id, name, asks) for id in dict.fromkeys((_id(item.call_id), _id(item.id))) if id)
     if not isinstance(given, str):
         return _opaque(data, key, "assistant", calls=calls)
     size = text_tokens(given)

@@ -45,7 +45,7 @@ export const TERMS = {
   price: "US dollars per million tokens: input, output, cached input.",
   target:
     "How far down shaping goes once it has begun, as a share of the room above what must stay. Lower: fewer breaks of the prefix cache, and less history.",
-  keep_share: "The newest tool results that fit into this share of the budget are never cleared.",
+  keep_share: "The newest tool results that fit into this share of the budget are not cleared, unless a later result stands for them.",
   clear_batch: "How many tool results are cleared at a time.",
   keep_recent: "So many of the newest messages are never dropped or summarized.",
   extract_share: "The most of the budget that the extract of removed messages may take. 0 turns it off.",
