@@ -197,21 +197,41 @@ async def test_a_summary_is_in_the_answer_the_log_and_the_metrics() -> None:
     assert 'kind="compaction_in"' in metrics
 
 
-async def test_a_summary_model_that_fails_leaves_note_extract_and_a_count() -> None:
+def _summary(content: str, **fields: Any) -> list[Step]:
+    message = {"role": "assistant", "content": content, **fields}
+    return json_reply({**COMPLETION, "choices": [{"message": message, "finish_reason": "stop"}]})
+
+
+_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+FAILING: dict[str, tuple[list[Step], str]] = {
+    "500": (json_reply({"error": {}}, 500), "failed"),
+    "a page": (reply(200, b"<html>Bad gateway</html>"), "failed"),
+    "another JSON": (json_reply({"ok": True}), "failed"),
+    "white space": (_summary(" \n"), "rejected"),
+    "a tool call": (_summary("", tool_calls=[_CALL]), "rejected"),
+    "more than it replaces": (_summary(prose(40_000)), "rejected"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "outcome"), FAILING.values(), ids=FAILING)
+async def test_a_summary_model_that_fails_leaves_note_extract_and_a_count(wrong: list[Step], outcome: str) -> None:
     def failing(received: Received) -> list[Step]:
-        return json_reply({"error": {}}, 500) if received.json()["model"] == "writer" else json_reply(COMPLETION)
+        return wrong if received.json()["model"] == "writer" else json_reply(COMPLETION)
 
     async with ScriptedUpstream(failing) as upstream, running(upstream.base_url, SUMMARIES) as proxy:
         answer = await post(proxy.url, {"model": "m", "messages": chat(16)})
         metrics = await proxy.metrics()
-        (run,) = lines(proxy, "summary")
+        (run,), (exchange,) = lines(proxy, "summary"), lines(proxy, "exchange")
     sent = next(r.json()["messages"] for r in upstream.requests if r.json()["model"] == "m")
     assert answer.status == 200
     assert answer.headers["x-trimtab-summary"] == "fallback"
     assert any(m["content"].startswith(f"{NOTE}\n\n{EXTRACT}") for m in sent)
-    assert (run["outcome"], run["level"]) == ("failed", "warning")
+    assert not any(SUMMARY_PREFIX in m["content"] for m in sent)
+    assert (run["outcome"], run["level"]) == (outcome, "warning")
+    assert exchange["summary"] == "fallback"
+    assert exchange["summary_cause"]
     assert sample(metrics, 'trimtab_summaries_total{result="fallback"}') == 1
-    assert sample(metrics, 'trimtab_summarizer_calls_total{outcome="failed"}') == 1
+    assert sample(metrics, f'trimtab_summarizer_calls_total{{outcome="{outcome}"}}') == 1
 
 
 async def test_a_summary_begun_ahead_of_need_is_reported_and_no_request_waits_for_it() -> None:
