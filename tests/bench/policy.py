@@ -166,7 +166,7 @@ def main() -> None:
     policy = Policy(shaping=ShapingSettings(**given))
     total = Score(f"all, {given or 'defaults'}")
     print(HEAD)
-    for path in sorted(CORPUS.glob(f"*{args.only}*.json.gz")):
+    for path in sorted(CORPUS.glob(f"*{args.only}*.json.gz" if args.only else "*.json.gz")):
         score = replay(path, args.window, args.max_output, args.steps, policy)
         if score is not None:
             total += score

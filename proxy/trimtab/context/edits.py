@@ -60,7 +60,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 class Announcement(msgspec.Struct, frozen=True):
     """Where the sentence stands that tells the model about clearing: at the end of message `index`, a system message,
-    or as a system message of its `own` before it."""
+    or as a system message of its `own` before it; or in the system prompt, where that is not one of the messages."""
 
     index: int
     tokens: int  # that it adds

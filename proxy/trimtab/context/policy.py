@@ -53,6 +53,7 @@ class Policy(msgspec.Struct, frozen=True):
     binds_thinking: bool = False  # the upstream checks that nothing before a thinking part has changed
     strict_roles: bool = False  # the upstream's template takes one system message and alternating roles
     needs_json_word: bool = False  # the request is refused unless the word "json" is in one of its messages
+    announced_beside: int = 0  # tokens of the announcement, where the system prompt is not one of the messages
     trigger_tokens: int | None = None  # clear above this size of the request
     trigger_tool_uses: int | None = None  # clear above this number of tool results
     keep_tool_uses: int | None = None  # the newest tool results that stay, in place of `keep_share`

@@ -53,6 +53,10 @@ class Chat:
         given = values_of(request.source, "max_tokens", "max_completion_tokens")
         return {name: tokens for name, value in given.items() if type(value) is int and value > tokens}
 
+    def announced(self, request: Request) -> dict[str, object]:
+        """None: it is one of the messages."""
+        return {}
+
     def usage(self, data: bytes, before: Usage | None) -> Usage | None:
         """The last usage is the usage."""
         return usage_of(data)

@@ -89,6 +89,10 @@ class Dialect(Protocol):
         """The fields that limit the output to `tokens`, where the request has a higher limit."""
         ...
 
+    def announced(self, request: Request) -> Mapping[str, object]:
+        """The fields that hold the announcement, where it is not one of the messages; none where they have it."""
+        ...
+
     def usage(self, data: bytes, before: Usage | None) -> Usage | None:
         """The usage in a whole answer, or in the data of one event after those that reported `before`. None where it
         reports none. Never raises."""

@@ -15,6 +15,7 @@ import msgspec
 from trimtab.calibration.counts import NO_COUNT, Counts, LastCount, counted, factor_of, near
 from trimtab.context.apply.blocks import Blocks
 from trimtab.context.edits import Breakdown, Plan
+from trimtab.context.plan.announcing import ANNOUNCEMENT_TOKENS
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy
@@ -95,6 +96,8 @@ def decide(  # noqa: PLR0913  what a decision goes by
     and never refuses what the model takes. What does not fit beside its output is planned beside a shorter one before
     it is given up. A conversation of which a beginning is in `replays` is planned from there on."""
 
+    policy = _announcing(policy, request, dialect)
+
     def planned(whole: Budget) -> Shaping:
         budget = whole.under(cap)
         found = plan(history, policy, max(1, int(budget.usable / factor)), memo, dialect.format, replays)
@@ -106,6 +109,16 @@ def decide(  # noqa: PLR0913  what a decision goes by
         return shaping
     wide = planned(widest(limit, request.max_tokens))
     return wide if irreducible(wide) is None else shaping
+
+
+def _announcing(policy: Policy, request: Request, dialect: Dialect) -> Policy:
+    """The policy with what an announcement takes that is not one of the messages. Without tools there is none."""
+    if not policy.shaping.announce:
+        return policy
+    if not request.has_tools:
+        return msgspec.structs.replace(policy, shaping=msgspec.structs.replace(policy.shaping, announce=False))
+    tokens = ANNOUNCEMENT_TOKENS if dialect.announced(request) else 0
+    return msgspec.structs.replace(policy, announced_beside=tokens)
 
 
 def send_untouched_if_it_may_fit(shaping: Shaping, last: LastCount) -> Shaping:

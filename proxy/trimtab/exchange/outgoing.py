@@ -36,6 +36,8 @@ def outgoing(
         changes["stream_options"] = {**(request.stream_options or {}), "include_usage": True}
     if is_ours(request.context_management):
         changes["context_management"] = None
+    if plan.announce is not None:
+        changes.update(dialect.announced(request))
     if not changes and not plan.rewrites:
         return without_marks(request, dialect, plan.unpin)
     messages: list[bytes | Raw] | None = None

@@ -12,7 +12,7 @@ from trimtab.context.apply.apply import apply, own_announcement
 from trimtab.context.apply.format import CHAT
 from trimtab.context.apply.rewrite import announce
 from trimtab.context.edits import Announcement
-from trimtab.context.plan.announcing import announcement
+from trimtab.context.plan.announcing import ANNOUNCEMENT_TOKENS, announcement
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import history
@@ -20,6 +20,9 @@ from trimtab.context.read.memo import Memo
 from trimtab.context.texts import ANNOUNCEMENT, NOTE
 from trimtab.dialects.messages import MESSAGES
 from trimtab.dialects.responses import RESPONSES
+from trimtab.exchange.decide import Shaping, decide
+from trimtab.exchange.outgoing import outgoing
+from trimtab.limits import DEFAULT
 
 TOOLS = [b'[{"type":"function","function":{"name":"read_file"}}]']
 ON = policy(announce=True)
@@ -112,9 +115,39 @@ def test_an_input_that_is_one_text_becomes_a_message_beside_it() -> None:
     ]
 
 
-def test_the_system_prompt_of_a_messages_request_is_not_one_of_its_messages() -> None:
-    memo = Memo(view=MESSAGES.format.view, digest=MESSAGES.format.digest)
-    assert announcement(history([user()], TOOLS, memo), ON, memo, MESSAGES.format) is None
+PROMPTS: dict[str, tuple[object, object]] = {
+    "none": (None, ANNOUNCEMENT.strip()),
+    "a text": ("Be careful.", f"Be careful.{ANNOUNCEMENT}"),
+    "blocks": (
+        [{"type": "text", "text": "Be careful.", "cache_control": {"type": "ephemeral"}}],
+        [
+            {"type": "text", "text": "Be careful.", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": ANNOUNCEMENT.strip()},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("prompt", "becomes"), PROMPTS.values(), ids=PROMPTS)
+def test_in_a_messages_request_it_stands_in_the_system_prompt_and_once(prompt: object, becomes: object) -> None:
+    fields = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
+    body = msgspec.json.encode({**fields, "tools": tools, **({"system": prompt} if prompt else {})})
+    shaping = decided(body)
+    assert shaping.plan.announce == Announcement(0, ANNOUNCEMENT_TOKENS)
+    assert shaping.plan.sent == shaping.plan.original + ANNOUNCEMENT_TOKENS
+    sent = outgoing(shaping, None, "system", include_usage=False)
+    assert msgspec.json.decode(sent) == {**msgspec.json.decode(body), "system": becomes}
+    again = decided(sent)
+    assert again.plan.announce is None
+    assert outgoing(again, None, "system", include_usage=False) == sent
+    assert decided(msgspec.json.encode({**fields, "system": "Be careful."})).plan.announce is None
+
+
+def decided(body: bytes) -> Shaping:
+    request, memo = MESSAGES.decode(body), Memo(view=MESSAGES.format.view, digest=MESSAGES.format.digest)
+    conversation = history(request.messages, request.extras, memo)
+    return decide(request, conversation, ON, DEFAULT, 1.0, memo, dialect=MESSAGES)
 
 
 def test_it_is_off_by_default() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from trimtab.context.texts import ANNOUNCEMENT
 from trimtab.dialects.dialect import Name, event_type
 from trimtab.dialects.messages.body import decode, render
 from trimtab.dialects.messages.own_call import VERSION, answered, asked
@@ -70,6 +71,16 @@ class MessagesDialect:
         if lowered < _LEAST_THINKING:
             return {}
         return {"max_tokens": tokens, "thinking": {**thinking, "budget_tokens": lowered}}
+
+    def announced(self, request: Request) -> dict[str, object]:
+        """In the system prompt: at the end of its text, or as a block of its own."""
+        prompt, sentence = values_of(request.source, "system").get("system"), ANNOUNCEMENT.strip()
+        if isinstance(prompt, list):
+            has_it = any([isinstance(block, dict) and block.get("text") == sentence for block in prompt])
+            return {} if has_it else {"system": [*prompt, {"type": "text", "text": sentence}]}
+        if isinstance(prompt, str) and prompt:
+            return {} if sentence in prompt else {"system": prompt + ANNOUNCEMENT}
+        return {"system": sentence}
 
     def usage(self, data: bytes, before: Usage | None) -> Usage | None:
         """The counts of one event over those before it: `message_start` has the input, `message_delta` the output so

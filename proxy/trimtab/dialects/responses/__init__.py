@@ -47,6 +47,10 @@ class Responses:
         value = values_of(request.source, "max_output_tokens").get("max_output_tokens")
         return {"max_output_tokens": tokens} if type(value) is int and value > tokens else {}
 
+    def announced(self, request: Request) -> dict[str, object]:
+        """None: it is one of the messages."""
+        return {}
+
     def usage(self, data: bytes, before: Usage | None) -> Usage | None:
         """The usage of a whole answer, or of `response.completed`, `.incomplete` and `.failed`, which end a stream."""
         found = decoded_usage(data, "response")
