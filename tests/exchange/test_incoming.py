@@ -68,3 +68,13 @@ def test_no_list_and_no_message_has_more_values_than_are_decoded_at_once(raw: by
 
     with pytest.raises(BodyTooLarge):
         check()
+
+
+@pytest.mark.parametrize("tail", [{"content": [NUMBERS] * 3}, {"role": "user"}], ids=["a message", "the tools"])
+def test_what_follows_known_messages_is_bounded_too(tail: dict[str, object]) -> None:
+    known = {"role": "user", "content": "x" * 600_000}
+    tools = {} if "content" in tail else {"tools": [{f"f{i}": i for i in range(400_000)}]}
+    raw = body(messages=[known, tail], **tools)
+    place = slice(raw.index(b'{"role"'), raw.index(b'{"role"') + len(json.dumps(known)))
+    with pytest.raises(BodyTooLarge):
+        Bounds().check_messages(DIALECT.decode(raw, [place]))

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from trimtab.wire.chat import decode
-from trimtab.wire.messages import Messages
+from trimtab.wire.messages import Messages, new_bytes
 
 BODY = b'{"messages":[{"a":1},{"b":[2]}, "x"]}'
 KNOWN = [slice(13, 20), slice(21, 30)]
@@ -56,3 +56,10 @@ def test_the_places_of_messages(body: bytes) -> None:
 )
 def test_a_list_that_is_not_found(body: bytes) -> None:
     assert decode(body).messages.spans is None
+
+
+def test_new_are_the_bytes_behind_the_known_messages() -> None:
+    body = b'{"messages":[{"a":1},{"b":2}],"x":1}'
+    fresh = [Raw(b'{"b":2}')]
+    assert new_bytes(body, Messages(body, fresh, [slice(13, 20)])) == len(body) - 20
+    assert new_bytes(body, Messages(body, fresh)) == new_bytes(body, fresh) == len(body)

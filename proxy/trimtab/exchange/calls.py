@@ -7,6 +7,7 @@ where its request goes, and a key the operator configured replaces it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -14,7 +15,7 @@ from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
 from trimtab.errors import TrimtabError, UnknownModel, UpstreamError
 from trimtab.exchange.incoming import Incoming
-from trimtab.exchange.notes import Notes
+from trimtab.exchange.notes import NO_SPAN, Notes
 from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits.discovery import Fetch
 from trimtab.overflow.sent import Sent
@@ -27,6 +28,7 @@ from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.media import JSON_HEADER
 from trimtab.wire.request import NOTHING_CARRIED, Carried
 
+_MOST_ROUTES = 256  # models whose upstream is remembered: the names come from clients
 _ANSWER_LIMIT = 4 << 20  # bytes of an answer to a call of our own
 
 
@@ -45,6 +47,7 @@ class Calls:
         self.upstreams, self.keepalive_s = upstreams, keepalive_s
         self._client, self._keep_credentials = client, keep_credentials
         self._own_calls = OwnCalls(client)
+        self._route = lru_cache(_MOST_ROUTES)(partial(route, upstreams=upstreams))
         self._named = {upstream.name: upstream for upstream in upstreams}
         self._elsewhere = {
             (upstream.name, dialect): msgspec.structs.replace(upstream, base_url=url)
@@ -54,7 +57,7 @@ class Calls:
 
     def route(self, model: str | None) -> UpstreamSettings:
         """The upstream for a model; the first for a request that names none. Raises UnknownModel."""
-        return route(model, self.upstreams)
+        return self._route(model)
 
     async def chat(
         self,
@@ -181,8 +184,8 @@ class Calls:
 
 def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:
     """The client's headers; where traces are on, our own trace context replaces the client's."""
-    carried = notes.span.headers()
-    if not carried:
+    if notes.span is NO_SPAN:
         return incoming.headers
+    carried = notes.span.headers()
     ours = {name.lower().encode(): value.encode() for name, value in carried.items()}
     return [*(pair for pair in incoming.headers if pair[0] not in ours), *ours.items()]

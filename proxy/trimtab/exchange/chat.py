@@ -7,6 +7,8 @@ A bug of ours in applying never stops a conversation: it is logged, and the clie
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import msgspec
 
 from trimtab.conversations.elsewhere import Elsewhere
@@ -59,8 +61,11 @@ class ChatExchange:
     async def run(self, body: Body, downstream: Downstream) -> None:
         """Answer the request. Raises the TrimtabError that the client gets."""
         self._down = downstream
-        with self._notes.waiting():
+        began = self._notes.clock()
+        try:
             raw = await body.read()
+        finally:
+            self._notes.waited += self._notes.clock() - began
         try:
             await self._run(await self._planning.whole_history(raw, body))
         finally:
@@ -110,8 +115,8 @@ class ChatExchange:
         not where the client has part of an answer already."""
         self._decided = self._shaping
         self._notes.outcome = "shaped" if self._shaping.plan.shaped else "passed"
-        verdict = await self._send()
-        if verdict.blames(self._dialect.binding) and (loose := unbound(self._shaping)) is not None:
+        verdict, binding = await self._send(), self._dialect.binding
+        if binding and verdict.blames(binding) and (loose := unbound(self._shaping)) is not None:
             await verdict.answer.aclose()
             self._decider.learn_binding(self._upstream, self._shaping)
             return await self._forward_again(loose)
@@ -151,12 +156,13 @@ class ChatExchange:
                 self._decider.observe_smaller(shaping, next_try, self._upstream, believed, self._caller)
             raise still_too_long(shaping, overflow)
 
-    async def _send(self) -> Verdict:
-        """Fetch the summary the plan asks for, apply the plan, call the upstream. The client of a stream that waits for
-        the summary gets comments, from then on until the upstream answers."""
-        compaction = self._compaction
-        if compaction is None and not self._down.started:
-            return await self._call_with_usage()
+    def _send(self) -> Awaitable[Verdict]:
+        """Fetch the summary the plan asks for, apply the plan, call the upstream."""
+        alone = self._compaction is None and not self._down.started
+        return self._call_with_usage() if alone else self._send_with_comments(self._compaction)
+
+    async def _send_with_comments(self, compaction: Compaction | None) -> Verdict:
+        """The client of a stream that waits for the summary gets comments, from then on until the upstream answers."""
         awaited = compaction is not None and bool(self._decided.plan.summary)
         every_s = self._calls.keepalive_s if self._notes.stream and (awaited or self._down.started) else 0.0
         pulse = waiting(self._down, every_s, self._incoming.request_id)

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from trimtab.errors import BodyTooLarge
-from trimtab.wire.messages import Messages, Parts, listed
+from trimtab.wire.messages import Messages, Parts, listed, new_bytes
 from trimtab.wire.request import Request
 from trimtab.wire.values import has_more_entries, has_more_values
 
@@ -51,7 +51,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
     def check_messages(self, request: Request) -> None:
         """Raises BodyTooLarge for more than `max_messages` messages, and for one message, or one field beside them,
-        that has more than `max_values` values. Of known messages only the number is looked at."""
+        that has more than `max_values` values. Of what was read before only the number of messages is looked at."""
         count = len(request.messages)
         if count > self.max_messages:
             raise BodyTooLarge(
@@ -59,7 +59,7 @@ class Bounds(msgspec.Struct, frozen=True):
                 "max_messages in [server].",
                 param="messages",
             )
-        if len(request.source) <= self.max_values:
+        if len(request.source) <= self.max_values or new_bytes(request.source, request.messages) <= self.max_values:
             return
         messages = request.messages
         fresh = messages.fresh if isinstance(messages, Messages | Parts) else messages

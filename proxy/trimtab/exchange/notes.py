@@ -191,7 +191,7 @@ class Notes:
             compaction=Compaction(self.gathered.tokens_in, self.gathered.tokens_out),
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
-            prefix_break=_moved(shaping) if shaping and sent else "",
+            prefix_break=_moved(shaping.plan.prefix_break) if shaping and sent else "",
             timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
             overflow=self.overflow,
             fail_open=self.fail_open,
@@ -232,10 +232,12 @@ def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
     return usage.prompt / shaping.counted(shaping.plan.sent)
 
 
-def _moved(shaping: Shaping) -> str:
+_MOVED_BY = {"inputs_cleared": "cleared", "trimmed": "truncated"}
+
+
+def _moved(stage: str | None) -> str:
     """The stage that made this request's prefix a new one, as the metrics name it."""
-    stage = shaping.plan.prefix_break
-    return {"inputs_cleared": "cleared", "trimmed": "truncated"}.get(stage or "", stage or "")
+    return _MOVED_BY.get(stage, stage) if stage else ""
 
 
 def prices(of: LimitPrices | None) -> Prices | None:

@@ -39,7 +39,7 @@ def outgoing(
     if plan.announce is not None:
         changes.update(dialect.announced(request))
     if not changes and not plan.rewrites:
-        return without_marks(request, dialect, plan.unpin)
+        return without_marks(request, dialect, plan.unpin) if plan.unpin else request.body
     messages: list[bytes | Raw] | None = None
     if plan.changes:
         if blocks is None:

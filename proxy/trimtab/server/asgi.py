@@ -148,7 +148,7 @@ class Response:
 
     def __init__(self, send: Send, body: RequestBody) -> None:
         self._send, self._body = send, body
-        self.started = self._lingers = False
+        self.started = self.lingers = False
 
     async def start(self, status: int, headers: Headers) -> None:
         """See `Downstream.start`."""
@@ -170,12 +170,13 @@ class Response:
 
     async def end(self, chunk: bytes = b"") -> None:
         """See `Downstream.end`."""
-        self._lingers = not (self._body.complete or self._body.gone)
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": self._lingers})
+        self.lingers = not (self._body.complete or self._body.gone)
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": self.lingers})
 
     async def linger(self) -> None:
-        """End an answer that was given before the whole body came: read the rest of the body first, and drop it."""
-        if self._lingers:
+        """End an answer that was given before the whole body came (`lingers`): first read what is left of the body, and
+        drop it."""
+        if self.lingers:
             await self._body.discard()
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -47,7 +47,8 @@ class Front:
         self._load.requests += 1
         try:
             await self._watched(scope, incoming, body, response, receive)
-            await response.linger()
+            if response.lingers:
+                await response.linger()
         finally:
             self._load.leave()
             body.release()

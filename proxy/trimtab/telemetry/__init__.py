@@ -85,12 +85,10 @@ class Telemetry:
         self._ended.append((exchange, time()))
         if len(self._ended) >= _MOST_WAITING:
             self.settle()
-        else:
+        elif not self._scheduled:
             self._settle_soon()
 
     def _settle_soon(self) -> None:
-        if self._scheduled:
-            return
         try:
             asyncio.get_running_loop().call_later(SETTLE_S, self.settle)
             self._scheduled = True

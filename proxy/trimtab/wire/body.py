@@ -150,16 +150,18 @@ def request_of(
     **fields: Any,
 ) -> Request:
     """A request of what was read. `limits` are those of its output, in tokens; `fields` what only one format has."""
+    read: list[Raw] = list(filter(is_present, filter(len, extras)))
+    routing: list[Raw] = list(filter(is_present, filter(len, _routing(head))))
     return Request(
         body,
         source,
         messages,
         head.model,
         bool(head.stream),
-        max([n for n in limits if n is not None and n > 0], default=None),
-        tuple([raw for raw in filter(len, extras) if is_present(raw)]),
+        max((0, *filter(None, limits))) or None,
+        tuple(read),
         has_tools,
-        routing=tuple([raw for raw in filter(len, _routing(head)) if is_present(raw)]),
+        routing=tuple(routing),
         **fields,
     )
 

@@ -154,3 +154,9 @@ def listed(messages: Sequence[bytes | Raw]) -> Messages | None:
     """The messages of a request as they are in its body; None where they are not slices of one list."""
     found = messages.listed if isinstance(messages, Parts) else messages
     return found if isinstance(found, Messages) else None
+
+
+def new_bytes(body: bytes, messages: Sequence[bytes | Raw]) -> int:
+    """Bytes of a body that were not read before: those behind its known messages."""
+    found = listed(messages)
+    return len(body) - (found.known[-1].stop if found is not None and found.known else 0)

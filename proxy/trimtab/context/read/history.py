@@ -15,7 +15,7 @@ from trimtab.context.read.prefix import Prefix, chained
 from trimtab.context.read.prefixes import Match, Prefixes
 from trimtab.context.read.views import View
 from trimtab.wire.chat import decode
-from trimtab.wire.messages import Messages, Parts, Spans, listed
+from trimtab.wire.messages import Messages, Parts, Spans, listed, new_bytes
 from trimtab.wire.request import Request
 
 
@@ -66,9 +66,7 @@ class Reading(msgspec.Struct, frozen=True):
     @property
     def new(self) -> int:
         """Bytes of the body that were not read before."""
-        messages = listed(self.request.messages)
-        known = messages.known if messages is not None else []
-        return len(self.request.body) - (known[-1].stop if known else 0)
+        return new_bytes(self.request.body, self.request.messages)
 
 
 class Reader:
