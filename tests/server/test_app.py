@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import aiohttp
 import msgspec
 import pytest
@@ -169,6 +171,18 @@ async def test_a_plan_needs_a_client_key_where_keys_are_configured() -> None:
         answer = await post(proxy.url, BODY, PLAN)
     assert (answer.status, answer.json()["error"]["code"]) == (401, "invalid_api_key")
     assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_with_conversations_the_document_describes_their_endpoints_too(tmp_path: Path) -> None:
+    toml = f'[conversations]\nstore = "sqlite:///{tmp_path}/c.db"\n'
+    async with ScriptedUpstream() as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await get(proxy.url + "/schema/openapi.json")
+    paths = answer.json()["paths"]
+    assert answer.status == 200
+    assert {method for path in paths if path.startswith("/v1/conversations") for method in paths[path]} == {
+        *("get", "post", "delete"),
+    }
+    assert {"/v1/responses/{name}", "/v1/responses/{name}/cancel", "/v1/files", "/v1/files/{name}/content"} <= {*paths}
 
 
 async def test_a_plan_as_a_body_is_the_body_or_the_reason_why_there_is_none() -> None:

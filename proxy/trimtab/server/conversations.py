@@ -98,7 +98,10 @@ def conversation_routes(gateway: Gateway) -> list[HTTPRouteHandler]:
 
 
 def _handler(gateway: Gateway, method: HttpMethod, path: str, summary: str, work: Work) -> HTTPRouteHandler:
-    @route(path, http_method=method, status_code=200, summary=summary, name=f"{method.value} {path}")
+    name = f"{method.value} {path}"
+    operation = re.sub(r"\W+", "_", name.replace(":str", ""))  # the handlers share the name of their function
+
+    @route(path, http_method=method, status_code=200, summary=summary, name=name, operation_id=operation)
     async def answer(request: AnyRequest) -> Response[bytes]:
         incoming: Incoming = request.state.incoming
         found = await gateway.stored(incoming, lambda held, identity: work(Endpoints(held, identity), request))
