@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from tests.support.messages import assistant, calls, result, system, tool_loop, user
@@ -15,6 +16,7 @@ from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy, ShapingSettings
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefix import Prefix
 from trimtab.context.read.shelf import Shelf
 from trimtab.context.read.views import View
 
@@ -28,8 +30,8 @@ class Counted(Replays):
 
     stepped_over = 0
 
-    def take(self, views: Sequence[View], terms: Terms, memo: Memo) -> State | None:
-        found = super().take(views, terms, memo)
+    def take(self, views: Sequence[View], terms: Terms, memo: Memo, prefix: Prefix | None = None) -> State | None:
+        found = super().take(views, terms, memo, prefix)
         self.stepped_over = 0 if found is None else found.end
         return found
 
@@ -128,3 +130,19 @@ def test_no_text_is_kept() -> None:
     planned(RUN, replays)
     (kept,) = replays._kept.values()
     assert kept.state.structure.raws == ()
+
+
+def test_what_both_go_on_from_is_not_compared_again() -> None:
+    """The same views stand in the same prefix; what comes after it is compared."""
+    memo = Memo()
+    replays, raws = Counted(), RUN
+    first = history(raws[:-2], (), memo)
+    prefix = Prefix(first.views[:60], [], 0, (), 60, 0)
+    longer = Prefix(first.views[60:80], [], 0, (), 80, 0, prefix)
+    plan(msgspec.structs.replace(first, prefix=prefix), POLICY, BUDGET, memo, CHAT, replays)
+    second = msgspec.structs.replace(history(raws, (), memo), prefix=longer)
+    assert plan(second, POLICY, BUDGET, memo, CHAT, replays) == planned(raws, None)
+    assert replays.stepped_over == len(raws) - 2
+    other = history([*raws[:70], assistant("else"), *raws[71:], *tool_loop(1, start=60)], (), memo)
+    plan(msgspec.structs.replace(other, prefix=prefix), POLICY, BUDGET, memo, CHAT, replays)
+    assert replays.stepped_over == 0

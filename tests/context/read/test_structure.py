@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 
 from tests.context.histories import histories
 from tests.support.messages import assistant, calls, result, system, user
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.structure import boundaries, callers, late_results, structure, units
+from trimtab.context.read.structure import EMPTY, Structure, boundaries, callers, late_results, structure, units
 from trimtab.context.read.views import Call, View
 
 
@@ -128,3 +129,24 @@ def test_a_result_knows_the_piece_that_called_it() -> None:
 def test_the_task_is_the_first_run_of_user_messages() -> None:
     raws = [system(), user("Where you are."), user("The task."), assistant(), user("Next.")]
     assert structure(raws, views(*raws)).task == [1, 2]
+
+
+def test_a_structure_that_grows_is_the_one_cut_from_the_start() -> None:
+    raws = [system(), user(), *[m for k in range(6) for m in (calls(f"c{k}"), result(f"c{k}"), user("And?"))]]
+    raws += [result("c1"), calls("c9"), result("c9")]
+    found = views(*raws)
+    known = EMPTY
+    for end in boundaries(found):
+        known = structure(raws[:end], found[:end], known)
+        assert known == structure(raws[:end], found[:end])
+    assert Structure() == EMPTY
+
+
+def test_homes_part_from_callers_where_a_message_follows_another() -> None:
+    found = views(system(), user(), calls("a"), result("a"), user("And?"), calls("b"), result("b"))
+    found[-1] = msgspec.structs.replace(found[-1], answers=None, follows=True)
+    known = structure([], found[:5], structure([], found[:2]))
+    assert known.home_of is known.caller_of
+    grown = structure([], found, known)
+    assert grown == structure([], found)
+    assert grown.home_of != grown.caller_of

@@ -57,11 +57,8 @@ def plan(
     terms = Terms(policy, max(1, room), conversation.extras + added, format)
     state = _replay(conversation, terms, memo, replays)
     edits, (in_gap, spare) = state.ordered_edits, fill_gap(state)
-    if replays is not None:
-        replays.keep(state, terms)
-    if json_word := policy.needs_json_word and loses_json_word(state):
-        state.size += JSON_WORD_TOKENS
-    sent = state.size - spare
+    json_word = policy.needs_json_word and loses_json_word(state)
+    sent = state.size + JSON_WORD_TOKENS * json_word - spare
     made = Plan(
         original=original,
         sent=sent,
@@ -78,6 +75,11 @@ def plan(
         announce=announced,
         json_word=json_word,
     )
+    if replays is not None:
+        replays.keep(state, terms, conversation.prefix, copied=policy.compaction)
+    if not policy.compaction:
+        return made
+    state.size += JSON_WORD_TOKENS * json_word
     ahead = segments_ahead(state)
     return msgspec.structs.replace(made, ahead=ahead) if ahead else made
 
@@ -101,7 +103,7 @@ def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | 
     """Walk the history, from where it was left where that is known; at each boundary run the stages that are needed
     there."""
     raws, views, policy = conversation.raws, conversation.views, terms.policy
-    known = replays.take(views, terms, memo) if replays is not None else None
+    known = replays.take(views, terms, memo, conversation.prefix) if replays is not None else None
     if known is not None:
         state = known
         state.extend(structure(raws, views, known.structure))

@@ -24,6 +24,7 @@ from trimtab.context.plan.packed import packed, unpacked
 from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy
 from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefix import Prefix
 from trimtab.context.read.shelf import Shelf
 from trimtab.context.read.structure import EMPTY, is_boundary
 from trimtab.context.read.views import DIGEST_SEED, View
@@ -50,6 +51,7 @@ class Terms(NamedTuple):
 class _Kept(NamedTuple):
     terms: Terms
     state: State
+    prefix: Prefix | None  # the one that was known of its body
 
     def __len__(self) -> int:
         return len(self.state.sent)
@@ -74,15 +76,15 @@ class Replays:
         self._least = least_messages
         self._lock = threading.Lock()  # long requests are planned beside the event loop
 
-    def take(self, views: Sequence[View], terms: Terms, memo: Memo) -> State | None:
+    def take(self, views: Sequence[View], terms: Terms, memo: Memo, prefix: Prefix | None = None) -> State | None:
         """The state of the longest beginning of a conversation that was replayed under these terms, or None. It is no
-        longer kept: what goes on from it takes its place."""
+        longer kept: what goes on from it takes its place. `prefix`: what was known of the body."""
         ends = [*_ends(views)]
         for end in ends:
             key = (views[end - 1].digest, end, terms.budget, terms.fixed)
             with self._lock:
                 kept = self._kept.get(key)
-                if kept is None or kept.terms != terms or kept.state.structure.views != views[:end]:
+                if kept is None or kept.terms != terms or not _begins_with(views, end, prefix, kept):
                     continue
                 del self._kept[key]
             return kept.state
@@ -97,17 +99,31 @@ class Replays:
                 return unpacked(record, terms.fresh(memo), views[:end])
         return None
 
-    def keep(self, state: State, terms: Terms) -> None:
-        """Keep a copy of a state that has been walked to its end. Not one whose last message may still be continued."""
+    def keep(self, state: State, terms: Terms, prefix: Prefix | None = None, *, copied: bool) -> None:
+        """Keep a state that has been walked to its end; a copy where it is used further. Not one whose last message may
+        still be continued."""
         views = state.structure.views
         if len(views) < self._least or state.structure.prefill:
             return
-        kept = _Kept(terms, _apart(state))
+        kept = _Kept(terms, _apart(state) if copied else state, prefix)
         kept.state.structure = msgspec.structs.replace(state.structure, raws=())  # no text is kept
         key = (views[-1].digest, len(views), terms.budget, terms.fixed)
         with self._lock:
             if len(kept) <= self._kept.maxsize:
                 self._kept[key] = kept
+
+
+def _begins_with(views: Sequence[View], end: int, prefix: Prefix | None, kept: _Kept) -> bool:
+    """True when the first `end` messages are those of a kept replay. Those of a prefix that both go on from are."""
+    same = kept.prefix.count if kept.prefix is not None and _goes_on_from(prefix, kept.prefix) else 0
+    return kept.state.structure.views[same:] == views[same:end]
+
+
+def _goes_on_from(prefix: Prefix | None, other: Prefix) -> bool:
+    """True when a prefix is another one, or goes on from it."""
+    while prefix is not None and prefix.count > other.count:
+        prefix = prefix.before
+    return prefix is other
 
 
 class _Newest(LRUCache[_Key, _Kept]):

@@ -13,6 +13,7 @@ it goes with what is around it. The newest stays, and what has an unknown form.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -46,7 +47,7 @@ class Structure(msgspec.Struct, frozen=True):
     task: Sequence[int] = ()  # messages: see `_task`
     prefill: Sequence[int] = ()  # message: see `_prefill`
     first_unit: int = 0  # the first that is not a system message
-    declared: Mapping[str, int] = {}  # call id -> the last assistant message that declares it
+    declared: dict[str, int] = {}  # call id -> the last assistant message that declares it
 
     def is_follower(self, i: int) -> bool:
         """True when message i goes on with the one before it, and is no result."""
@@ -71,22 +72,34 @@ EMPTY = Structure()
 
 
 def structure(raws: Sequence[bytes | Raw], views: Sequence[View], known: Structure = EMPTY) -> Structure:
-    """Cut a history. `known`: the structure of a beginning of it that ends at a boundary (see `boundaries`), which is
-    not cut again: it costs a copy. Else linear in the number of messages."""
-    declared = dict(known.declared)
-    caller_of = [*known.caller_of, *callers(views, len(known.views), declared)]
-    home_of = homes(views, caller_of, known)
+    """Cut a history. `known`: the structure of a beginning of it that ends at a boundary (see `boundaries`). It is not
+    cut again but grows into the one that is returned, and is not to be used any more. Linear in the number of the other
+    messages."""
+    start = len(known.views)
+    declared, late = dict(known.declared) if known is EMPTY else known.declared, dict(known.late_results)
+    without_homes = known.home_of is known.caller_of
+    caller_of = _grown(known.caller_of, callers(views, start, declared))
+    home_of = homes(views, caller_of, None if without_homes else known.home_of, start)
     new = units(views, home_of, known.units)
-    found = [*known.units, *new]
-    unit_of = [*known.unit_of]
+    unit_of = _grown(known.unit_of, [])
     for u, unit in enumerate(new, len(known.units)):
         unit_of += [u] * (unit.stop - unit.start)
+    found = _grown(known.units, new)
     first = next((u for u, unit in enumerate(found) if unit.role not in SYSTEM_ROLES), len(found))
-    late = {**known.late_results}
     for home, results in late_results(new, home_of).items():
         late[home] = [*late.get(home, ()), *results]
     task, prefill = _task(found), _prefill(views)
     return Structure(raws, views, found, unit_of, caller_of, home_of, late, task, prefill, first, declared)
+
+
+Item = TypeVar("Item")
+
+
+def _grown(known: Sequence[Item], new: list[Item]) -> list[Item]:
+    """A list with more at its end; a copy of what is no list."""
+    grown = known if isinstance(known, list) else [*known]
+    grown += new
+    return grown
 
 
 def _task(units: Sequence[Unit]) -> list[int]:
@@ -134,13 +147,15 @@ def callers(views: Sequence[View], start: int = 0, declared: dict[str, int] | No
     return found
 
 
-def homes(views: Sequence[View], caller_of: Sequence[int], known: Structure = EMPTY) -> Sequence[int]:
+def homes(
+    views: Sequence[View], caller_of: Sequence[int], known: Sequence[int] | None = None, start: int = 0
+) -> Sequence[int]:
     """For each message the index of the first message of what it belongs to: the run it is in, the call it answers, the
-    message that it follows; its own index where it begins something. `known`: the structure of a beginning."""
-    start = len(known.views)
-    if known.home_of is known.caller_of and not any([view.follows for view in views[start:]]):
+    message that it follows; its own index where it begins something. `known`: those before message `start`, which grow;
+    None where they are their callers."""
+    if known is None and not any([view.follows for view in views[start:]]):
         return caller_of
-    found = [*known.home_of]
+    found = [*caller_of[:start]] if known is None else _grown(known, [])
     for i, view in enumerate(views[start:], start):
         follows = view.follows and i and (view.role != "assistant" or views[i - 1].role == "assistant")
         if follows:
