@@ -128,3 +128,15 @@ async def test_calls_of_the_summary_model_are_kept() -> None:
     kept, run = ring(), SummaryRun("m", "failed", 1.0, reason="cut_off")
     kept.add_run(run)
     assert [*kept.runs] == [(1_000.0, run)]
+
+
+async def test_a_record_is_kept_as_it_is() -> None:
+    kept, notes = ring(), planned_notes(cycles=9)
+    notes.upstream, notes.status, notes.outcome = "up", 200, "shaped"
+    notes.calling("up")
+    notes.answered(200, 1, "theirs")
+    record = notes.record(notes.clock())
+    kept.add(record, notes)
+    found = kept.find(1)
+    assert found is not None
+    assert found.exchange == record

@@ -42,7 +42,7 @@ class Excerpt(msgspec.Struct, frozen=True, gc=False):
     call: tuple[int, int] | None = None  # message and part of the call it belongs to
 
 
-class Gap(msgspec.Struct, frozen=True):
+class Gap(msgspec.Struct, frozen=True, gc=False):
     """The place where messages were removed: a note or a summary stands before message `index` of the history.
 
     `into`, `note`, `role` and `answered` are for upstreams with strict roles.
@@ -58,7 +58,7 @@ class Gap(msgspec.Struct, frozen=True):
     extract_tokens: int = 0  # of `tokens`; beside a summary the most: what it names already is left out
 
 
-class Announcement(msgspec.Struct, frozen=True):
+class Announcement(msgspec.Struct, frozen=True, gc=False):
     """Where the sentence stands that tells the model about clearing: at the end of message `index`, a system message,
     or as a system message of its `own` before it; or in the system prompt, where that is not one of the messages."""
 
@@ -67,7 +67,7 @@ class Announcement(msgspec.Struct, frozen=True):
     own: bool = False
 
 
-class Breakdown(msgspec.Struct, frozen=True):
+class Breakdown(msgspec.Struct, frozen=True, gc=False):
     """What cannot be removed, in tokens. It explains a refusal to the client."""
 
     system: int
@@ -87,7 +87,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     stop: int
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """What to do with one request. Sizes are estimated tokens, before calibration; messages are named by index."""
 
     original: int  # size as received

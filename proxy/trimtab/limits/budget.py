@@ -23,7 +23,7 @@ _MARGIN_SHARE = 50  # a fiftieth (2 %) of the input: the precision of a calibrat
 _MARGIN_LEAST = 64  # tokens
 
 
-class Budget(msgspec.Struct, frozen=True):
+class Budget(msgspec.Struct, frozen=True, gc=False):
     """In tokens: `usable` for the input, `reserved` for the output, of a window of `context_size`. `most` is what the
     input may have at all: `usable` is below it where the request itself asked for less."""
 

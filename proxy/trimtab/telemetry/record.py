@@ -41,7 +41,7 @@ PARTS = ("plan", "apply")
 STAGES: tuple[Stage, ...] = ("truncated", "cleared", "summarized", "dropped", "squeezed")
 
 
-class UpstreamCall(Struct, frozen=True):
+class UpstreamCall(Struct, frozen=True, gc=False, omit_defaults=True):
     """One call of an upstream, its retries included: `retries` are the tries that failed before the last one.
 
     `status` is 0 without an answer. `broken_off`: the answer began and did not end. `cancelled`: the client left, or
@@ -54,7 +54,7 @@ class UpstreamCall(Struct, frozen=True):
     end: CallEnd = "answered"
 
 
-class Prices(Struct, frozen=True):
+class Prices(Struct, frozen=True, gc=False):
     """US dollars per million tokens. `cached_input` is the price of a token read from the prefix cache."""
 
     input: float
@@ -62,7 +62,7 @@ class Prices(Struct, frozen=True):
     cached_input: float
 
 
-class Tokens(Struct, frozen=True):
+class Tokens(Struct, frozen=True, gc=False, omit_defaults=True):
     """The plan's figures, in tokens; `budget` is 0 when nothing was planned, `sent` is 0 when nothing was sent, or when
     the request was refused."""
 
@@ -73,14 +73,14 @@ class Tokens(Struct, frozen=True):
     limit_source: str = ""
 
 
-class Compaction(Struct, frozen=True):
+class Compaction(Struct, frozen=True, gc=False):
     """Tokens that the summary model read and wrote while this request waited for it."""
 
     tokens_in: int = 0
     tokens_out: int = 0
 
 
-class Edited(Struct, frozen=True):
+class Edited(Struct, frozen=True, gc=False):
     """What one stage did: the number of messages it edited, the tokens it removed, and the tokens of the extract that
     is kept of them."""
 
@@ -90,7 +90,7 @@ class Edited(Struct, frozen=True):
     extract: int = 0
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """Tokens as the upstream reported them; `cached` is None where it does not report cached tokens."""
 
     prompt: int
@@ -98,7 +98,7 @@ class Usage(Struct, frozen=True):
     cached: int | None = None
 
 
-class SummaryRun(Struct, frozen=True):
+class SummaryRun(Struct, frozen=True, gc=False):
     """One call of the summary model: the tokens it read and wrote, the seconds it took.
 
     `rejected`: the answer was not usable (empty, cut off, larger than its source). `failed`: there was no answer, or an
@@ -116,7 +116,7 @@ class SummaryRun(Struct, frozen=True):
     prices: Prices | None = None
 
 
-class Timing(Struct, frozen=True):
+class Timing(Struct, frozen=True, gc=False, omit_defaults=True):
     """Seconds. `overhead` is our own time before the upstream was called; `shaping`, a part of it, is the plan's."""
 
     duration: float = 0.0
@@ -125,7 +125,7 @@ class Timing(Struct, frozen=True):
     upstream_ttfb: float | None = None
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
+class Exchange(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One request, from its arrival to the last byte of its answer.
 
     `trace_id` is that of our span, or of the client's trace. `method` and `endpoint` (the path, without its query) are

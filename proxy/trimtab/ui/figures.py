@@ -25,7 +25,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _REMOVED = ("dropped", "summarized")
 
 
-class Sketch(msgspec.Struct, frozen=True):
+class Sketch(msgspec.Struct, frozen=True, gc=False):
     """What is kept of one decision: the plan, and the views it was made of. No text. Sizes are estimated tokens."""
 
     views: Sequence[View]

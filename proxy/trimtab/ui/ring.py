@@ -1,8 +1,8 @@
 """The newest exchanges, kept in memory for the pages: a bounded ring that every exchange is appended to at its end.
 
-Appending is all that a request pays for. What is kept of it are its record, and references to the plan and to the
-views of its messages, which the planner made anyway: numbers and names. The bodies are kept only where `[ui] text` is
-on, for fewer requests, and never on disk.
+Appending is all that a request pays for. What is kept of it are its record, packed, and references to the plan and to
+the views of its messages, which the planner made anyway: numbers and names. The bodies are kept only where `[ui] text`
+is on, for fewer requests, and never on disk.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ MOST_MESSAGES = 200_000
 _RUNS = 20  # calls of the summary model
 _MB = 1 << 20
 
+# A record is kept as one piece of bytes. As an object it is a dozen objects, and every request would let go of those of
+# an exchange long ago, which are in no cache of the processor any more.
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Exchange).decode
+
 
 class Bodies(msgspec.Struct, frozen=True):
     """One request as it was received, as it was sent, and what was decided. `in_gap` is the summary's text."""
@@ -42,7 +47,7 @@ class Bodies(msgspec.Struct, frozen=True):
         return len(self.received) + (0 if self.sent is self.received else len(self.sent))
 
 
-class Kept(msgspec.Struct):
+class Kept(msgspec.Struct, gc=False):
     """One exchange. `number` counts all exchanges of the process, from 1; `ended_at` is in seconds of Unix time.
 
     `begins` is a digest of the first question and `tenant` one of the tenant. Later requests than this one take
@@ -51,13 +56,18 @@ class Kept(msgspec.Struct):
 
     number: int
     ended_at: float
-    exchange: Exchange
+    record: bytes  # the record of the exchange, packed
     begins: bytes = b""
     tenant: bytes = b""
     messages: int = 0
     sketch: Sketch | None = None
     bodies: Bodies | None = None
     _kinds: dict[Kind, int] | None = None
+
+    @property
+    def exchange(self) -> Exchange:
+        """The record of the exchange."""
+        return _unpack(self.record)
 
     @property
     def conversation(self) -> str:
@@ -91,7 +101,7 @@ class Ring:
     def add(self, exchange: Exchange, notes: Notes) -> None:
         """Keep one exchange that has ended."""
         self.newest += 1
-        kept = Kept(self.newest, self._clock(), exchange)
+        kept = Kept(self.newest, self._clock(), _pack(exchange))
         self._kept.append(kept)
         shaping = notes.shaping
         if shaping is not None:
