@@ -1,8 +1,8 @@
 """What summaries cost and keep, through the running proxy: the arena (a strict upstream that counts real o200k tokens
 and answers summary calls itself) with and without a summary model, and once more through a second replica.
 
-    . ENV/env && python -m tests.bench.compaction [--steps 30 --window 32768]     ENV as made by arena/setup.sh
-    python -m tests.bench.compaction --pace                                       steps that wait, in virtual time
+    . ENV/env && .venv/bin/python -m tests.bench.compaction [--steps 30 --window 32768]   ENV: made by arena/setup.sh
+    .venv/bin/python -m tests.bench.compaction --pace                                 steps that wait, in virtual time
 
   read     tokens the summarizer read, over the tokens of the messages its summaries stand for at the end of each run;
            `read` counts also what was made ahead of an overflow that came after the last step
@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +38,8 @@ CALL_S = 5.0
 
 
 async def arena(proxy: str, port: int, name: str, options: list[str]) -> dict[str, Any]:
-    """One run of the arena against a proxy whose upstream is `port`. Its line for all recordings."""
+    """One run of the arena, by the Python of its environment, against a proxy whose upstream is `port`. Its line for
+    all recordings."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         given = [
             "--url",
@@ -54,7 +54,7 @@ async def arena(proxy: str, port: int, name: str, options: list[str]) -> dict[st
             out.name,
         ]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(ARENA), *given, "--json", out.name, *options, stdout=asyncio.subprocess.DEVNULL
+            "python3", str(ARENA), *given, *options, stdout=asyncio.subprocess.DEVNULL
         )
         assert await process.wait() == 0, "the arena failed: is its environment active?"
         result: dict[str, Any] = json.load(out)["total"]
