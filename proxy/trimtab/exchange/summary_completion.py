@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.context.read.views import text_of
+from trimtab.context.read.texts import text_of
 from trimtab.dialects.dialect import Dialect
 from trimtab.errors import UpstreamError
 from trimtab.exchange.calls import Calls

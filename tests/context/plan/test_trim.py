@@ -100,6 +100,13 @@ def test_a_goal_over_the_limit_stays_whole() -> None:
     assert unmarked == f"{prose(400)}\n\n{prose(900)}"
 
 
+def test_a_goal_over_the_limit_is_cut_once_it_is_no_longer_the_question() -> None:
+    raws = [user(f"<context>\n{prose(400)}\n</context>\n{prose(900)}")]
+    for later, stage in (([], "trimmed"), ([assistant(), user()], "truncated")):
+        found = planned([*raws, *later], policy(max_message_chars=500, truncate="always"), 100_000)
+        assert staged(found) == {stage: [0]}
+
+
 def test_old_results_and_turns_go_first_and_the_task_stays_beside_a_large_question() -> None:
     raws = [system(), user("Find the bug."), *tool_loop(5, 1_500), assistant(), user(TAGS)]
     found = planned(raws, policy(), 1_000)

@@ -13,7 +13,8 @@ from tests.context.histories import histories
 from tests.support.messages import assistant, calls, msg, prose, result, user
 from trimtab.context.apply.rewrite import rewrite
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
-from trimtab.context.read.views import Call, asked, digest, text_of, view
+from trimtab.context.read.texts import text_of
+from trimtab.context.read.views import Call, asked, digest, view
 from trimtab.context.texts import PLACEHOLDER
 
 ROLES: dict[bytes, tuple[str, str]] = {
@@ -199,3 +200,10 @@ def test_the_same_bytes_have_the_same_digest_as_bytes_and_as_a_slice_of_a_body()
 
 def test_a_digest_tells_nothing_of_a_long_text() -> None:
     assert b"secret" not in msgspec.json.encode(digest(b"secret " * 1000))
+
+
+def test_a_message_of_unknown_form_is_read_for_marks_too() -> None:
+    parts = [{"type": "text", "text": "x", "context": True}]
+    odd = view(user(parts, name=5))
+    assert (odd.shape, odd.has_mark) == ("opaque", True)
+    assert not view(b'{"role": "user", "name": 5, "content": [{"context": ' + b"[" * 3_000).has_mark

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.cut import fair_share, head_and_tail
-from trimtab.context.read.views import is_context, text_of
+from trimtab.context.read.texts import is_context, text_of
 from trimtab.wire.body import fields_of
 
 # A tag within a sentence is part of it.

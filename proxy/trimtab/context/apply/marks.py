@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.read.views import has_context_field
+from trimtab.context.read.texts import has_context_field
 from trimtab.wire.body import fields_of
 from trimtab.wire.values import holds
 

@@ -17,7 +17,7 @@ from trimtab.context.apply.goal import with_context_cut
 from trimtab.context.edits import NEWER_LATER, SAME_LATER, Stage
 from trimtab.context.extract.parts import content_text
 from trimtab.context.extract.result import of_result
-from trimtab.context.read.views import text_of
+from trimtab.context.read.texts import text_of
 from trimtab.context.texts import (
     ANNOUNCEMENT,
     CLEARED_ARGUMENTS,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.read.views import text_of
+from trimtab.context.read.texts import text_of
 
 Kind = Literal["user", "assistant", "call", "result"]
 

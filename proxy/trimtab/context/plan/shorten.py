@@ -19,12 +19,13 @@ def truncate(state: State) -> None:
     limit = state.policy.shaping.max_message_chars
     waiting = []
     for i in state.oversized:
-        is_whole = not state.gone[i] and state.edits.get(i) is None
-        if is_whole and trim_to_chars(state, i, limit):
+        edit = state.edits.get(i)
+        may_be_cut = not state.gone[i] and (edit is None or edit.stage == "trimmed")
+        if may_be_cut and trim_to_chars(state, i, limit):
             continue
         if state.is_untouchable(i):
             waiting.append(i)
-        elif is_whole:
+        elif may_be_cut:
             tokens = state.measure(i, "truncated", limit)
             if tokens < state.sent[i]:
                 state.edit(i, "truncated", tokens, "longer than max_message_chars", limit)

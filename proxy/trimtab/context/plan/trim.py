@@ -43,16 +43,15 @@ def context_in(state: State, i: int) -> Context | None:
 
 
 def trim_to_chars(state: State, i: int, chars: int) -> bool:
-    """Cut the context in message i so that all of its text has at most `chars` characters, or none is left. False
-    where it has no context."""
+    """Cut the context in message i so that all of its text has at most `chars` characters; False where that is not
+    enough. Marked context of the current question is cut all the same."""
     context = context_in(state, i)
     if context is None:
         return False
     room = chars - (state.structure.views[i].chars - context.chars)
-    if context.guessed and room <= 0:
-        return False
-    _trim(state, i, max(0, room), "longer than max_message_chars: its context is cut")
-    return True
+    if room > 0 or (i == state.question and not context.guessed):
+        _trim(state, i, max(0, room), "longer than max_message_chars: its context is cut")
+    return room > 0
 
 
 def trim_to_tokens(state: State, i: int, tokens: int) -> bool:

@@ -17,6 +17,7 @@ from xxhash import xxh3_128_digest
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
 from trimtab.context.read.fields import unknown_tokens
+from trimtab.context.read.texts import has_context_field, holds_context_field, text_of
 from trimtab.context.texts import PLACEHOLDER
 
 PLACEHOLDER_TOKENS = text_tokens(PLACEHOLDER)
@@ -116,32 +117,13 @@ class _Outline(msgspec.Struct):
     tool_calls: Any = None
     tool_call_id: Any = None
     pinned: Any = UNSET
+    content: Raw = Raw()
 
 
 _decode = msgspec.json.Decoder(_Message).decode
 _decode_known = msgspec.json.Decoder(_Known).decode
 _KNOWN = frozenset(_Message.__struct_fields__)
 _outline = msgspec.json.Decoder(_Outline).decode
-_TEXT_PARTS = ("text", "input_text", "output_text")
-
-
-def text_of(part: Any) -> str | None:
-    """The text of a content part, or None for any other part: an image, audio, a file."""
-    if isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
-        return str(part["text"])
-    return None
-
-
-def is_context(part: Any) -> bool:
-    """True for a text part that the client marked as context, with `"context": true`."""
-    return isinstance(part, dict) and part.get("context") is True and text_of(part) is not None
-
-
-def has_context_field(parts: Any) -> bool:
-    """True for a list of parts with a text part that has a `context`, true or false."""
-    return isinstance(parts, list) and any(
-        [isinstance(p, dict) and isinstance(p.get("context"), bool) and text_of(p) is not None for p in parts]
-    )
 
 
 def view(raw: bytes | Raw, key: bytes = b"") -> View:
@@ -215,7 +197,7 @@ def _opaque(raw: bytes) -> View:
         calls=tuple(Call(id, "") for id in ids),
         answers=_id(seen.tool_call_id) if seen.role in ("tool", "function") else None,
         pinned=seen.pinned is True,
-        has_mark=seen.pinned is not UNSET,
+        has_mark=seen.pinned is not UNSET or holds_context_field(bytes(seen.content)),
         cleared_tokens=size,
         digest=digest(raw),
     )

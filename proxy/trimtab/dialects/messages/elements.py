@@ -15,15 +15,8 @@ from msgspec import Raw
 
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import (
-    PLACEHOLDER_TOKENS,
-    Call,
-    View,
-    asked,
-    content_size,
-    has_context_field,
-    name_tokens,
-)
+from trimtab.context.read.texts import has_context_field
+from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, asked, content_size, name_tokens
 from trimtab.context.read.views import digest as digest_of
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})

@@ -30,16 +30,8 @@ from trimtab.context.apply.rewrite import (
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.views import (
-    PLACEHOLDER_TOKENS,
-    Call,
-    View,
-    asked,
-    content_size,
-    digest,
-    has_context_field,
-    name_tokens,
-)
+from trimtab.context.read.texts import has_context_field
+from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, asked, content_size, digest, name_tokens
 from trimtab.context.texts import CLEARED_ARGUMENTS, TRUNCATED
 from trimtab.wire.body import fields_of
 
