@@ -11,7 +11,7 @@ from msgspec import Raw
 from tests.exchange.requests import shaping
 from tests.support.conversations import agent_run, chat, prose
 from trimtab.context.apply.apply import apply
-from trimtab.context.edits import Edit, Plan
+from trimtab.context.edits import Edit, Edits, Plan
 from trimtab.context.policy import Policy
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.explain import explain
@@ -150,3 +150,12 @@ def test_of_a_request_that_was_left_alone_everything_is_kept() -> None:
     assert shown["messages"] == {"received": 4, "sent": 4}
     assert (shown["first_kept"], shown["stages"], shown["own_tokens"]) == (None, [], {"input": 0, "output": 0})
     assert explained(shaping(chat(60)), sent=False)["messages"] == {"received": 122, "sent": 0}
+
+
+def test_the_same_edits_are_summed_up_once() -> None:
+    made = planned(CLEARED, CLEARED)
+    of = msgspec.structs.replace(made, plan=msgspec.structs.replace(made.plan, edits=Edits(made.plan.edits)))
+    assert edited(of) == edited(made)
+    assert isinstance(of.plan.edits, Edits)
+    assert of.plan.edits.sums
+    assert edited(of) == edited(made)

@@ -4,7 +4,7 @@ and `/v1/context/plan` report them. No other fact travels between deciding and d
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -29,6 +29,13 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     tokens_after: int
     reason: str
     amount: int = 0  # characters kept of text (truncated, squeezed) or context (trimmed); tokens, or as above (cleared)
+
+
+class Edits(tuple[Edit, ...]):
+    """All edits of a conversation, in the order of its messages. As long as none changes they stay the same object, so
+    `sums`, what a report makes of them, is made once."""
+
+    sums: Any = None
 
 
 class Excerpt(msgspec.Struct, frozen=True, gc=False):

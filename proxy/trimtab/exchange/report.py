@@ -5,14 +5,15 @@ Numbers and fixed words only; no text of the conversation.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from trimtab.context.edits import Edit, Edits
 from trimtab.context.estimate.tokens import text_tokens
+from trimtab.context.read.views import View
 from trimtab.context.texts import CLEARED_TO_EXTRACT, PLACEHOLDER
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import CLEAR_TOOL_USES, is_ours, managed
@@ -58,20 +59,44 @@ NO_SUMMARY = Gathered()
 def edited(shaping: Shaping) -> tuple[Edited, ...]:
     """Messages and tokens by stage; only the stages that did something. What the gap keeps is of the messages that were
     dropped, or else summarized."""
-    plan, counted, views = shaping.plan, shaping.counted, shaping.history.views
-    count: Counter[str] = Counter()
-    tokens: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
-    for edit in plan.edits:
+    plan, counted = shaping.plan, shaping.counted
+    sums: dict[Shown, _Sum] | None = plan.edits.sums if isinstance(plan.edits, Edits) else None
+    if sums is None:
+        sums = _sums(plan.edits, shaping.history.views)
+        if isinstance(plan.edits, Edits):
+            plan.edits.sums = sums
+    gap = 0 if plan.gap is None else plan.gap.extract_tokens
+    holds_gap: Shown = "dropped" if "dropped" in sums else "summarized"
+    return tuple(
+        [
+            Edited(s, sums[s].count, counted(sums[s].tokens), counted(sums[s].kept + (gap if s == holds_gap else 0)))
+            for s in _SHOWN
+            if s in sums
+        ]
+    )
+
+
+class _Sum(msgspec.Struct):
+    """What edits of one stage come to: messages, tokens that went, and those of extracts that are kept."""
+
+    count: int = 0
+    tokens: int = 0
+    kept: int = 0
+
+
+def _sums(edits: Iterable[Edit], views: Sequence[View]) -> dict[Shown, _Sum]:
+    found: dict[Shown, _Sum] = {}
+    for edit in edits:
         stage = _SHOWN_AS[edit.stage]
-        count[stage] += edit.stage != "inputs_cleared"
-        tokens[stage] += edit.tokens_before - edit.tokens_after
-        if edit.amount > 0 and stage == "cleared":
+        of = found.get(stage)
+        if of is None:
+            of = found[stage] = _Sum()
+        of.count += edit.stage != "inputs_cleared"
+        of.tokens += edit.tokens_before - edit.tokens_after
+        if edit.amount and stage == "cleared":
             more = edit.tokens_after - views[edit.index].cleared_tokens
-            kept[stage] += max(0, more + _SHORTER) if more else 0
-    if plan.gap is not None:
-        kept["dropped" if "dropped" in count else "summarized"] += plan.gap.extract_tokens
-    return tuple(Edited(s, count[s], counted(tokens[s]), counted(kept[s])) for s in _SHOWN if s in count)
+            of.kept += max(0, more + _SHORTER) if more else 0
+    return found
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -33,6 +33,8 @@ _LARGEST_EXPLAINED = 8 << 20  # bytes of JSON that are read once more to say wha
 # Replaces the messages that are skipped. Random for each process (hash randomization), so that no body contains it.
 _MARKER = b'"%d"' % hash(__name__)
 
+_LIST = Raw(b"[%b]" % _MARKER)
+
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _routing = attrgetter("provider", "models", "transforms", "route")
 
@@ -90,13 +92,17 @@ class Layout(Generic[HeadT]):
         removes the field). Every other field keeps its bytes and its place; a new one is added at the end."""
         fields: dict[str, Any] = dict(_top_level(request.source) if messages is None else self._others(request))
         if messages is not None:
-            fields[self.name] = Raw(b"[" + b",".join(messages) + b"]")
+            fields[self.name] = _LIST  # so the messages are copied once
         for name, value in changes.items():
             if value is None:
                 fields.pop(name, None)
             else:
                 fields[name] = value
-        return msgspec.json.encode(fields)
+        made = msgspec.json.encode(fields)
+        if messages is None or self.name not in fields:
+            return made
+        before, _, after = made.partition(_MARKER)
+        return b"".join([before, b",".join(messages), after])
 
     def _without(self, spans: Spans, body: bytes) -> HeadT | None:
         """The fields of a body, read with a marker in place of the known messages; None when it cannot be read like

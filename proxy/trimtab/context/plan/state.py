@@ -15,7 +15,7 @@ import msgspec
 
 from trimtab.context.apply.again import measured
 from trimtab.context.apply.format import CHAT, Format
-from trimtab.context.edits import Edit, Stage
+from trimtab.context.edits import Edit, Edits, Stage
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, text_tokens
 from trimtab.context.plan.frontiers import Answers, Clearing, Compaction
 from trimtab.context.policy import Policy
@@ -216,7 +216,7 @@ class State(msgspec.Struct, eq=False):
     def ordered_edits(self) -> tuple[Edit, ...]:
         """The edits in the order of their messages; made anew only where one has changed."""
         if self.ordered is None:
-            self.ordered = tuple([self.edits[i] for i in sorted(self.edits)])
+            self.ordered = Edits([self.edits[i] for i in sorted(self.edits)])
         return self.ordered
 
     def drop(self, u: int, stage: Stage, reason: str) -> None:
