@@ -16,14 +16,15 @@ import msgspec
 from tests.bench import bodies, dialects
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.bench.upstream import EVENT
-from trimtab.context.apply.apply import apply
+from trimtab.context.apply.apply import apply, apply_again
+from trimtab.context.apply.blocks import Blocks
 from trimtab.context.apply.format import CHAT
 from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.replays import Replays
 from trimtab.context.plan.wanted import chain
-from trimtab.context.policy import Policy
-from trimtab.context.read.history import Reader, history
+from trimtab.context.policy import Policy, ShapingSettings
+from trimtab.context.read.history import History, Reader, history
 from trimtab.context.read.memo import Memo
 from trimtab.wire import sse
 from trimtab.wire.chat import decode, render
@@ -32,6 +33,7 @@ from trimtab.wire.request import Request
 BUDGET = SHAPED_WINDOW - 4_096
 ROOMY = 10_000_000  # tokens; everything fits
 POLICY = Policy()
+PLAIN = Policy(ShapingSettings(extract_share=0, result_extract=0))
 LENGTHS = (10, 100, 1_000, 10_000)  # messages
 
 
@@ -78,18 +80,42 @@ def _steps(request: Request) -> dict[str, float]:
         "plan, warm": best(lambda: planned(request, request.messages, warm, BUDGET), 15),
         "plan, one cycle later": later(request, request.messages, BUDGET, 9),
         "plan, warm, fits": best(lambda: planned(request, request.messages, warm, ROOMY), 15),
-        "apply": best(lambda: apply(request.messages, made), 15),
+        "plan, cold, no extracts": best(lambda: planned(request, request.messages, Memo(), BUDGET, None, PLAIN), 9),
         "apply and render": best(lambda: render(request, apply(request.messages, made), {}), 15),
+        "apply and render, sent before": sent_before(request, 15),
         "digest chain": best(lambda: chain(request.messages, spans), 9),
     }
     return {name: round(seconds * 1e3, 4) for name, seconds in took.items()}
 
 
 def planned(
-    request: Request, messages: Sequence[msgspec.Raw], memo: Memo, budget: int, replays: Replays | None = None
+    request: Request,
+    messages: Sequence[msgspec.Raw],
+    memo: Memo,
+    budget: int,
+    replays: Replays | None = None,
+    policy: Policy = POLICY,
 ) -> Plan:
     """History and plan, as the exchange does it."""
-    return plan(history(messages, request.extras, memo), POLICY, budget, memo, CHAT, replays)
+    return plan(history(messages, request.extras, memo), policy, budget, memo, CHAT, replays)
+
+
+def sent_before(request: Request, times: int) -> float:
+    """Seconds for the body of a request that was sent a moment ago."""
+    memo, replays = Memo(), Replays()
+    reader, blocks = Reader(memo), Blocks(memo)
+
+    def read() -> tuple[History, Plan]:
+        found = reader.history(reader.read(request.body))
+        return found, plan(found, POLICY, BUDGET, memo, CHAT, replays)
+
+    def write() -> bytes:
+        return render(request, apply_again(found, made, None, "system", CHAT, blocks), {})
+
+    for _ in range(4):
+        found, made = read()
+        write()
+    return best(write, times)
 
 
 def later(request: Request, messages: Sequence[msgspec.Raw], budget: int, times: int) -> float:

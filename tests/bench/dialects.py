@@ -2,10 +2,11 @@
 
     python -m tests.bench.dialects
 
-`cold`: nothing of the conversation was seen before. `one cycle later`: all but its last answer and results was planned
-a moment ago, as at every step of an agent. Each is everything from the received bytes to the bytes that are sent, in
-milliseconds, the fastest of many. The dialects take turns, so that what else the machine does meets all of them, and
-each has a process of its own: where its bodies lie in memory alone makes reading them up to twice as fast.
+`cold`: nothing of the conversation was seen before. `one cycle later`: all but its last answer and results was sent a
+moment ago, and so were the steps before, as at every step of an agent. Each is everything from the received bytes to
+the bytes that are sent, in milliseconds, the fastest of many. The dialects take turns, so that what else the machine
+does meets all of them, and each has a process of its own: where its bodies lie in memory alone makes reading them up to
+twice as fast.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import msgspec
 from tests.bench import bodies
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.support.converted import as_messages, as_responses
-from trimtab.context.apply.apply import apply
+from trimtab.context.apply.apply import apply_again
+from trimtab.context.apply.blocks import Blocks
 from trimtab.context.plan.plan import plan
+from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import Reader
 from trimtab.context.read.memo import Memo
@@ -34,6 +37,7 @@ from trimtab.dialects.paths import DIALECTS
 BUDGET = SHAPED_WINDOW - 4_096
 ROOMY = 10_000_000  # tokens; everything fits
 TURNS, ROUNDS = 5, 15
+STEPS = 4  # cycles of the conversation that were sent before
 _CONVERT: dict[str, Callable[..., Any]] = {
     "chat": lambda body: body,
     "responses": as_responses,
@@ -57,14 +61,16 @@ def run(turns: int = TURNS) -> dict[str, dict[str, float]]:
 def measured(dialect: Dialect) -> dict[str, float]:
     """Milliseconds by case, for one dialect, in this process."""
     request = msgspec.json.decode(bodies.body(FITS, bodies.SIZE_OF_100K_TOKENS))
-    before = {**request, "messages": request["messages"][:-2]}
-    now, then = (msgspec.json.encode(_CONVERT[dialect.name](each)) for each in (request, before))
+    before = [{**request, "messages": request["messages"][: -2 * back]} for back in range(STEPS, 0, -1)]
+    *then, now = (msgspec.json.encode(_CONVERT[dialect.name](each)) for each in (*before, request))
     found: dict[str, float] = {}
     for name, budget in (("fits", ROOMY), ("shaped", BUDGET)):
         cold, later = [], []
         for _ in range(ROUNDS):
             core = _Core(dialect)
-            cold.append(core.time(then, budget))
+            cold.append(core.time(then[0], budget))
+            for body in then[1:]:
+                core.sent(body, budget)
             later.append(core.time(now, budget))
         found |= {f"{name}, cold": min(cold), f"{name}, one cycle later": min(later)}
     return found
@@ -76,6 +82,7 @@ class _Core:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect, self._memo = dialect, Memo(view=dialect.format.view, digest=dialect.format.digest)
         self._reader = Reader(self._memo, decode=dialect.decode)
+        self._replays, self._blocks = Replays(), Blocks(self._memo, dialect.format)
 
     def time(self, body: bytes, budget: int) -> float:
         """Milliseconds from the bytes received to the bytes to send."""
@@ -87,10 +94,12 @@ class _Core:
         """The body to send."""
         dialect, reader = self._dialect, self._reader
         reading = reader.read(body)
-        made = plan(reader.history(reading), Policy(), budget, self._memo, dialect.format)
+        history = reader.history(reading)
+        made = plan(history, Policy(), budget, self._memo, dialect.format, self._replays)
         if not made.changes:
             return body
-        return dialect.render(reading.request, apply(reading.request.messages, made, format=dialect.format), {})
+        messages = apply_again(history, made, None, "system", dialect.format, self._blocks)
+        return dialect.render(reading.request, messages, {})
 
 
 def main() -> None:

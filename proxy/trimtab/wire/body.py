@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from trimtab.errors import InvalidRequest
 from trimtab.wire.media import BYTE_ORDER_MARK
-from trimtab.wire.messages import Messages, Spans, listed
+from trimtab.wire.messages import Messages, Pieces, Spans, listed
 from trimtab.wire.request import Request, Unreadable
 from trimtab.wire.values import has_more_of, holds
 
@@ -102,7 +102,7 @@ class Layout(Generic[HeadT]):
         if messages is None or self.name not in fields:
             return made
         before, _, after = made.partition(_MARKER)
-        return b"".join([before, b",".join(messages), after])
+        return b"".join([before, *(messages if isinstance(messages, Pieces) else [b",".join(messages)]), after])
 
     def _without(self, spans: Spans, body: bytes) -> HeadT | None:
         """The fields of a body, read with a marker in place of the known messages; None when it cannot be read like

@@ -49,6 +49,10 @@ def added(cuts: Cuts) -> int:
     return sum([len(parts) - 1 for parts in cuts.values() if parts])
 
 
+class Pieces(list[bytes]):
+    """Messages to send in pieces of their bytes, with the commas between them: joined once, into the body."""
+
+
 class Messages(Sequence[Raw]):
     """All messages of a `body`, its list `name`. `known` are the places of the first ones, which are read from there
     when they are needed; `fresh` are the others."""

@@ -15,7 +15,7 @@ from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.read.views import View
 from trimtab.context.texts import ANNOUNCEMENT, JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
-from trimtab.wire.messages import Messages
+from trimtab.wire.messages import Messages, Pieces
 
 # Stands for the extract while the message around it is made. Random for each process, so that no text contains it.
 _MARKER = f"{hash(__name__):d}"
@@ -62,20 +62,25 @@ def apply(
 
 def apply_again(
     history: History, plan: Plan, summary: str | None, summary_role: str, format: Format, blocks: Blocks
-) -> list[bytes | Raw]:
-    """The messages to send, as `apply` makes them, but with a comma between them several may be in one: what was sent
-    before is put together from blocks of the request."""
+) -> list[bytes | Raw] | Pieces:
+    """The messages to send, as `apply` makes them; in pieces where they are put together from blocks of the request,
+    because they were sent before."""
     messages, gap = history.raws, plan.gap
     sent = blocks.find(history, plan, summary or "")
     if sent is None or not isinstance(messages, Messages) or (spans := messages.spans) is None:
         return apply(messages, plan, summary, summary_role, format, history.views, blocks.memo)
-    found = [blocks.written(sent.before, history, summary or "")]
+    parts = [blocks.written(sent.before, history, summary or "")]
     if gap is not None:
-        kept = blocks.written(sent.extract, history, summary or "")
+        kept = b"".join(blocks.written(sent.extract, history, summary or ""))
         text = _gap_text(summary, with_extract=bool(kept))
-        found += [_filled(made, kept) for made in gap_messages(gap, text, bool(summary), summary_role, format)]
-        found.append(blocks.written(sent.after, history, summary or ""))
-    return [part for part in found if part] + [messages.body[place] for place in spans[sent.until :]]
+        made = gap_messages(gap, text, bool(summary), summary_role, format)
+        parts += [*([_filled(each, kept)] for each in made), blocks.written(sent.after, history, summary or "")]
+    found = Pieces()
+    for part in (*parts, *([messages.body[place]] for place in spans[sent.until :])):
+        if part and found:
+            found.append(b",")
+        found += part
+    return found
 
 
 def _announce(sent: list[bytes | Raw], where: Announcement, format: Format) -> None:

@@ -97,8 +97,8 @@ class Blocks:
             prefix = prefix.before
         return None, None
 
-    def written(self, blocks: Sequence[Block], history: History, summary: str) -> bytes:
-        """The bytes of blocks, cut from a request."""
+    def written(self, blocks: Sequence[Block], history: History, summary: str) -> list[bytes]:
+        """The bytes of blocks in pieces, cut from a request."""
         messages, views = history.raws, history.views
         assert isinstance(messages, Messages)
         found: list[bytes] = []
@@ -112,7 +112,7 @@ class Blocks:
                 found.append(line_again(block, messages, summary, self._format, sources))
             else:
                 found += slices(block, messages.body)
-        return b"".join(found)
+        return found
 
 
 def _made(
