@@ -100,7 +100,10 @@ def observe(state: FactorState | None, estimated: int, actual: int, *, refused: 
     """The state after one more believed pair, in tokens; the same state where the request is too small to say much.
     `refused`: the upstream counted the request and refused it as too long. The estimate was too low where it matters,
     so the factor goes up to the counted ratio in any case."""
-    if estimated < LEAST_TOKENS or (state is not None and estimated * SMALL < state.largest):
+    if estimated < LEAST_TOKENS:
+        return state
+    # The newest pair was large enough, so what is as large needs no comparison with all of them.
+    if state is not None and estimated < state.seen[-1][1] and estimated * SMALL < state.largest:
         return state
     ratio = math.log(actual / estimated)
     if state is None:

@@ -76,34 +76,35 @@ class _Waiting:
 class Notes:
     """Fill in as things become known; `record` at the end. `clock` gives seconds."""
 
+    outcome: Outcome = "failed"
+    status = 0
+    model = upstream = profile = hint = ""
+    stream = False
+    only_blank = False  # the client has the head of an answer in one piece, and blank bytes
+    shaping: Shaping | None = None
+    edits: tuple[Edited, ...] = ()
+    gathered = NO_SUMMARY
+    usage: Usage | None = None
+    shaping_s: float | None = None
+    waited = 0.0  # seconds that were not ours: for the client's body, a summary, the upstream's limits
+    span = NO_SPAN
+    sent_at: float | None = None
+    overhead_s: float | None = None
+    first_byte_at: float | None = None
+    overflow = False
+    fail_open = error_code = upstream_request_id = ""
+    trace_id = method = endpoint = ""
+    tenant = b""  # a digest of the tenant, once the request is read
+    keeps_body = False  # an operator wants to see what is sent (`[ui] text`)
+    body: bytes | None = None  # as sent, where it is kept
+
     def __init__(
         self, request_id: str, path: PathKind, clock: Callable[[], float] = perf_counter, speaks: Dialect = CHAT
     ) -> None:
         self.request_id, self.path, self.clock = request_id, path, clock
         self.speaks = speaks  # the dialect that errors are written in
         self.began = clock()
-        self.outcome: Outcome = "failed"
-        self.status = 0
-        self.model = self.upstream = self.profile = self.hint = ""
-        self.stream = False
-        self.only_blank = False  # the client has the head of an answer in one piece, and blank bytes
-        self.shaping: Shaping | None = None
-        self.edits: tuple[Edited, ...] = ()
-        self.gathered = NO_SUMMARY
-        self.usage: Usage | None = None
         self.calls: list[UpstreamCall] = []
-        self.shaping_s: float | None = None
-        self.waited = 0.0  # seconds that were not ours: for the client's body, a summary, the upstream's limits
-        self.span = NO_SPAN
-        self.sent_at: float | None = None
-        self.overhead_s: float | None = None
-        self.first_byte_at: float | None = None
-        self.overflow = False
-        self.fail_open = self.error_code = self.upstream_request_id = ""
-        self.trace_id = self.method = self.endpoint = ""
-        self.tenant = b""  # a digest of the tenant, once the request is read
-        self.keeps_body = False  # an operator wants to see what is sent (`[ui] text`)
-        self.body: bytes | None = None  # as sent, where it is kept
 
     def waiting(self) -> _Waiting:
         """A context for time spent waiting for someone else."""
