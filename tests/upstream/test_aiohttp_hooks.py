@@ -32,13 +32,15 @@ async def connector() -> AsyncIterator[Connector]:
 async def test_every_private_name_that_is_hooked_is_still_there() -> None:
     loop = asyncio.get_running_loop()
     plain = aiohttp.TCPConnector()
+    session = aiohttp.ClientSession(connector=plain)
     owners = {
         "ClientRequest": (aiohttp.ClientRequest, ["update_headers", "update_auto_headers", "_skip_auto_headers"]),
         "ResponseHandler": (ResponseHandler(loop), ["set_exception", "_payload", "read_timeout"]),
         "TCPConnector": (plain, ["_factory", "_loop"]),
+        "ClientSession": (session, ["_read_bufsize", "_max_line_size", "_max_field_size", "_max_headers"]),
         "StreamReader": (aiohttp.StreamReader(BaseProtocol(loop), 1), ["_read_nowait"]),
     }
-    await plain.close()
+    await session.close()
     missing = [
         MISSING.format(version=aiohttp.__version__, name=f"{owner}.{name}")
         for owner, (value, names) in owners.items()
@@ -52,6 +54,14 @@ async def test_every_hook_is_called_as_it_was_written_for() -> None:
     assert list(inspect.signature(aiohttp.ClientRequest.update_headers).parameters) == ["self", "headers"]
     assert list(inspect.signature(aiohttp.StreamReader._read_nowait).parameters) == ["self", "n"]
     assert "exc" in inspect.signature(ResponseHandler.set_exception).parameters
+    taken = inspect.signature(aiohttp.ClientRequest).parameters
+    assert {"headers", "data", "loop", "timer", "session"} <= set(taken)
+    assert list(inspect.signature(aiohttp.ClientRequest.send).parameters) == ["self", "conn"]
+    assert list(inspect.signature(aiohttp.ClientResponse.start).parameters) == ["self", "connection"]
+    assert list(inspect.signature(aiohttp.TCPConnector.connect).parameters) == ["self", "req", "traces", "timeout"]
+    used = {"timer", "read_until_eof", "auto_decompress", "read_timeout", "read_bufsize"}
+    used |= {"max_line_size", "max_field_size", "max_headers"}
+    assert used <= set(inspect.signature(ResponseHandler.set_response_params).parameters)
 
 
 async def test_connections_are_made_with_our_protocol(connector: Connector) -> None:

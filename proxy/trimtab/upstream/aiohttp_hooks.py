@@ -8,6 +8,7 @@ run tests/upstream and `python -m tests.bench.cold`.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from functools import partial
@@ -15,8 +16,10 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.helpers import TimerNoop
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
+from yarl import URL
 
 _KEEPALIVE_S = 60  # seconds of silence after which the kernel asks the peer, as the OpenAI SDK sets it
 
@@ -38,6 +41,47 @@ class Request(aiohttp.ClientRequest):
 
     def update_auto_headers(self, skip_auto_headers: Any) -> None:
         """Add nothing."""
+
+
+async def post(
+    session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str], body: Any, timeouts: aiohttp.ClientTimeout
+) -> aiohttp.ClientResponse:
+    """What `session.request("POST", ...)` comes to without redirects, cookies, traces, a proxy and a total timeout.
+
+    The session's own method prepares for all of these and copies the headers once more, which takes a tenth of what a
+    short request costs. It also sends methods again that leave nothing behind, which POST is not. Raises as it does,
+    but for an OSError of a socket, which it would wrap.
+    """
+    connector, timer = session.connector, TimerNoop()
+    assert connector is not None
+    loop = asyncio.get_running_loop()
+    request = Request("POST", url, headers=headers, data=body, loop=loop, timer=timer, session=session)
+    try:
+        connection = await connector.connect(request, traces=[], timeout=timeouts)
+    except TimeoutError as slow:
+        raise aiohttp.ConnectionTimeoutError(f"no connection to {url.host} in time") from slow
+    answer, begun = None, False
+    try:
+        assert connection.protocol is not None
+        connection.protocol.set_response_params(
+            timer=timer,
+            read_until_eof=True,
+            auto_decompress=session.auto_decompress,
+            read_timeout=timeouts.sock_read,
+            read_bufsize=session._read_bufsize,
+            max_line_size=session._max_line_size,
+            max_field_size=session._max_field_size,
+            max_headers=session._max_headers,
+        )
+        answer = await request.send(connection)
+        await answer.start(connection)
+        begun = True
+        return answer
+    finally:
+        if not begun:
+            if answer is not None:
+                answer.close()  # and with it what is still sent
+            connection.close()
 
 
 class _Protocol(ResponseHandler):

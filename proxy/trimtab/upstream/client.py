@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from trimtab.errors import UpstreamUnreachable
-from trimtab.upstream.aiohttp_hooks import Connector, Request
+from trimtab.upstream.aiohttp_hooks import Connector, Request, post
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.call import Call, TryAgain, Upload, asked_wait, is_about_the_request, tries
 from trimtab.upstream.failures import AIOHTTP_ERRORS, Failure, failure
@@ -114,15 +114,19 @@ class Client:
         upstream = call.upstream
         try:
             session = self._sessions.get((upstream.verify_tls, upstream.ca_file)) or self.session(upstream)
-            response = await session.request(
-                call.method,
-                URL(call.url, encoded=True),
-                headers=call.headers,
-                data=call.data,
-                allow_redirects=False,
-                timeout=_timeouts(upstream.connect_timeout_s, upstream.read_timeout_s),
-                proxy=upstream.proxy,
-            )
+            url, timeout = _url(call.url), _timeouts(upstream.connect_timeout_s, upstream.read_timeout_s)
+            if call.method == "POST" and upstream.proxy is None:
+                response = await post(session, url, call.headers, call.data, timeout)
+            else:
+                response = await session.request(
+                    call.method,
+                    url,
+                    headers=call.headers,
+                    data=call.data,
+                    allow_redirects=False,
+                    timeout=timeout,
+                    proxy=upstream.proxy,
+                )
         except AIOHTTP_ERRORS as error:
             if isinstance(call.body, Upload) and call.body.error is not None:
                 raise call.body.error from None
@@ -143,6 +147,11 @@ async def _would_be_the_same(answer: Answer) -> bool:
     return is_about_the_request(
         answer.status, decode_or_empty(body, fields.get(b"content-encoding", b"").decode("latin-1"), _SHORT_ERROR)
     )
+
+
+@lru_cache(maxsize=256)
+def _url(url: str) -> URL:
+    return URL(url, encoded=True)
 
 
 @lru_cache(maxsize=64)
