@@ -10,11 +10,13 @@ import aiohttp
 import pytest
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.client_proto import ResponseHandler
+from multidict import CIMultiDict
+from yarl import URL
 
 from tests.support.scripted import Pause, ScriptedUpstream, chunk
 from trimtab.errors import UpstreamUnreachable
-from trimtab.upstream.aiohttp_hooks import Connector
-from trimtab.upstream.client import Client
+from trimtab.upstream.aiohttp_hooks import Connector, post
+from trimtab.upstream.client import Client, open_session
 from trimtab.upstream.settings import UpstreamSettings
 
 pytestmark = pytest.mark.anyio
@@ -73,12 +75,30 @@ HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 @pytest.mark.parametrize("bad", [b"zz\r\n", b"5\r\nhelloX", b"\r\n\r\n", b"-1\r\n", b"5 5\r\n", b"\0" * 20], ids=repr)
 @pytest.mark.parametrize("pause", [0, 0.05], ids=["with what came before", "later"])
-async def test_an_answer_with_broken_framing_fails_at_once(bad: bytes, pause: float) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_an_answer_with_broken_framing_fails_at_once(bad: bytes, pause: float, method: str) -> None:
     client = Client()
     script = [HEAD, chunk(b"one"), Pause(pause), bad, Pause(5)]
     async with ScriptedUpstream(script) as upstream:
         settings = UpstreamSettings(name="test", base_url=upstream.base_url, retries=0)
-        async with asyncio.timeout(2), await client.send(settings, "GET", "/v1/x", b"", [], b"") as answer:
+        async with asyncio.timeout(2), await client.send(settings, method, "/v1/x", b"", [], b"") as answer:
             with pytest.raises(UpstreamUnreachable):
                 await answer.read(1 << 20)
         await client.aclose()
+
+
+async def parts() -> AsyncIterator[bytes]:
+    yield b"one"
+
+
+async def test_a_post_leaves_its_headers_as_they_were_for_another_try() -> None:
+    headers = CIMultiDict({"host": "h"})
+    async with ScriptedUpstream() as upstream:
+        session = open_session()
+        for _ in range(2):
+            url, timeouts = URL(f"{upstream.base_url}/x"), aiohttp.ClientTimeout()
+            answer = await post(session, url, headers, parts(), timeouts)
+            await answer.read()
+        await session.close()
+    assert list(headers.items()) == [("host", "h")]
+    assert [request.body for request in upstream.requests] == [b"one", b"one"]
