@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.messages import calls, prose, result
 from trimtab.context.apply.format import CHAT
-from trimtab.context.apply.origins import OURS, moved, origins_of, pairs, quickly, slices, written_again
+from trimtab.context.apply.origins import OURS, in_json, moved, origins_of, pairs, quickly, slices, written_again
 from trimtab.context.texts import CLEARED_TO_EXTRACT, PLACEHOLDER
 
 LOG = "src/app.py line 88 of build_4711 failed:\n\n    return 'a\\b'\tand café 東京 0x7f3a " + prose(300)
@@ -104,3 +104,11 @@ def test_whatever_is_found_is_right(text: str, other: str, edit: tuple[str, int]
             whole = other.encode() + source
             pieces = moved(found, source, len(other.encode()))
             assert b"".join(slices(type(found)("i", [n for piece in pieces for n in piece]), whole)) == written
+
+
+def test_characters_that_begin_alike_are_told_apart() -> None:
+    """The second is written as it is, and stands in the source as an escape only."""
+    written, source = in_json("one “ three"), b'{"content":"one \xe2\x80\x9d two \\u201c three"}'
+    found = origins_of(written, source)
+    assert found is not None
+    assert written_again(found, source) == written

@@ -66,6 +66,7 @@ _in_string = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL).match  # up to th
 # Words with one blank between them, or white space.
 _RUN = re.compile(rb"((?:[^ \\]+|\\[^nrtf])+(?: (?:[^ \\]+|\\[^nrtf])+)*)|(?: |\\[nrtf])+")
 _is_escaped = re.compile(rb"\\[/u]").search
+_WITHIN = range(0x80, 0xC0)  # bytes of a character that are not its first
 _TRIES = 4  # places looked at for the last word of an excerpt
 
 
@@ -198,6 +199,8 @@ def _pieces(written: bytes, source: bytes) -> list[int] | None:
                     continue
                 at = start
             length = _alike(part, done, source, at)
+            while len(token) < length < end - done and part[done + length] in _WITHIN:
+                length -= 1  # two characters may begin with the same bytes
             found += (at, at + length)
             at, done = at + length, done + length
     return found
