@@ -190,7 +190,7 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
 
 
-async def _crowd(server: Server, feeds: Iterable[Iterator[bytes]], apart_s: float = 0.0) -> list[_Connection]:
+async def crowd(server: Server, feeds: Iterable[Iterator[bytes]], apart_s: float = 0.0) -> list[_Connection]:
     """Run one connection for each feed of requests to its end."""
     loop = asyncio.get_running_loop()
     connections, ends = [], []
@@ -216,7 +216,7 @@ async def throughput(server: Server, body: bytes, concurrency: int, seconds: flo
             yield data
 
     began, cpu = time.perf_counter(), server.cpu_s()
-    done = await _crowd(server, [feed(number) for number in range(concurrency)])
+    done = await crowd(server, [feed(number) for number in range(concurrency)])
     took = time.perf_counter() - began
     return Load(sum(c.answered for c in done), sum(c.errors for c in done), took, server.cpu_s() - cpu)
 
@@ -225,7 +225,7 @@ async def streams(server: Server, body: bytes, concurrency: int) -> Streams:
     """Concurrent paced streams, begun a little apart so that their events do not come in step."""
     data = request(server, body)
     began, cpu = time.perf_counter(), server.cpu_s()
-    done = await _crowd(server, [iter([data]) for _ in range(concurrency)], apart_s=0.0017)
+    done = await crowd(server, [iter([data]) for _ in range(concurrency)], apart_s=0.0017)
     took = time.perf_counter() - began
     return Streams(sum(c.events for c in done), sum(c.errors for c in done), took, server.cpu_s() - cpu)
 
@@ -235,7 +235,7 @@ async def memory(server: Server, body: bytes, concurrency: int, rest_s: float) -
     data = request(server, body, x_bench_wait="1000")
     before = most = server.memory()
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(_crowd(server, [iter([data]) for _ in range(concurrency)]))
+        running = group.create_task(crowd(server, [iter([data]) for _ in range(concurrency)]))
         while not running.done():
             most = max(most, server.memory())
             await asyncio.sleep(0.02)

@@ -174,18 +174,21 @@ def start_upstream(at: Path) -> Server:
     return launch("direct", command, port, at / "upstream.log", cores=OTHERS)
 
 
-def start_trimtab(origin: str, at: Path) -> Server:
+def start_trimtab(origin: str, at: Path, first: str = "") -> Server:
+    """The proxy as its command starts it. `first` is Python that its process runs before."""
     port = free_port()
     config = at / "trimtab.toml"
     config.write_text(_CONFIG.format(origin=origin, fits=FITS, shaped=SHAPED, window=SHAPED_WINDOW))
-    run = "from trimtab.cli import main; main()"
+    run = f"{first}\nfrom trimtab.cli import main; main()"
     command = [sys.executable, "-c", run, "serve", "--config", str(config), "--port", str(port)]
     return launch("trimtab", command, port, at / "trimtab.log", ready="/healthz/live")
 
 
-def start_floor(origin: str, at: Path) -> Server:
+def start_floor(origin: str, at: Path, first: str = "") -> Server:
+    """The floor; `first` as for `start_trimtab`."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.bench.floor", str(port), origin]
+    run = f"{first}\nimport runpy; runpy.run_module('tests.bench.floor', run_name='__main__')"
+    command = [sys.executable, "-c", run, str(port), origin]
     return launch("floor", command, port, at / "floor.log")
 
 

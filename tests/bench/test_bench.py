@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import uvloop
 
-from tests.bench import bodies, cold, load, measure, scale, servers, table
+from tests.bench import bodies, calls, cold, load, measure, scale, servers, table
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,11 @@ def test_latency_is_that_of_whole_answers(upstream: servers.Server) -> None:
 
 def test_a_cold_core_is_measured_for_each_relay() -> None:
     assert set(cold.measure(2_000, rounds=1)) == {"trimtab", "floor", "bare"}
+
+
+def test_calls_of_functions_are_counted_for_one_request(upstream: servers.Server, tmp_path: Path) -> None:
+    found = calls.count(servers.start_floor, upstream.origin, tmp_path, bodies.body("m", 2_000), stream=False)
+    assert 20 < found["aiohttp"] < 500
 
 
 def test_the_table_shows_what_was_measured_and_nothing_else() -> None:
