@@ -112,3 +112,9 @@ def test_characters_that_begin_alike_are_told_apart() -> None:
     found = origins_of(written, source)
     assert found is not None
     assert written_again(found, source) == written
+
+
+def test_what_cannot_be_read_has_no_origins() -> None:
+    """Bytes within a character, which the source has nowhere; nothing is raised."""
+    assert origins_of(b'{"a":"\x9c"}', b'{"a":"b"}') is None
+    assert quickly(b'{"a":"' + PLACEHOLDER.encode() + b'\xe2"}', b'{"a":"b"}') is None

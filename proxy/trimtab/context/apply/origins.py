@@ -96,7 +96,7 @@ def quickly(written: bytes, source: bytes) -> Origins | None:
         if not (source.endswith(rest) and (stop := _stop_of(kept, source, at))):
             return None
         found += [-1 - at, stop, *(ours(_LEFT_OUT) if kept != excerpt else ())]
-    return array("i", [*found, len(source) - len(rest), len(source)])
+    return _checked([*found, len(source) - len(rest), len(source)], written, source)
 
 
 def _stop_of(kept: bytes, source: bytes, start: int) -> int:
@@ -120,9 +120,20 @@ def _without_space(source: bytes) -> bytes:
 def origins_of(written: bytes, source: bytes) -> Origins | None:
     """The origins of anything written from a source; None where a part of it is neither in the source nor ours. JSON
     both. Costs some times as much as writing it."""
-    numbers = _pieces(written, source)
-    origins = array("i", numbers or ())
-    return origins if numbers and written_again(origins, source) == written else None
+    try:
+        numbers = _pieces(written, source)
+    except UnicodeDecodeError:
+        return None
+    return None if numbers is None else _checked(numbers, written, source)
+
+
+def _checked(numbers: list[int], written: bytes, source: bytes) -> Origins | None:
+    """The origins, where they give what was written: else they would fail at every request from now on."""
+    origins = array("i", numbers)
+    try:
+        return origins if written_again(origins, source) == written else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def written_again(origins: Origins, source: bytes) -> bytes:
