@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 
 import pytest
 
@@ -57,7 +58,11 @@ async def test_on_a_terminal_it_goes_on_until_ctrl_c() -> None:
         ours, theirs = os.openpty()
         made = command("top", proxy.url)
         more = {"COLUMNS": "140", "LINES": "30", "TERM": "xterm"}
-        watching = await asyncio.create_subprocess_exec(*made, stdin=theirs, stdout=theirs, env=environment(more))
+        # A test run in the background ignores SIGINT, and so would what it starts.
+        heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        watching = await asyncio.create_subprocess_exec(
+            *made, stdin=theirs, stdout=theirs, env=environment(more), preexec_fn=heeds
+        )
         os.close(theirs)
         try:
             assert "No request yet." in await drawn_until(ours, "No request yet.")
