@@ -35,22 +35,13 @@ GBIT = 1e9 / 8  # bytes a second
 COMMAND_S = 10e-6  # of one core of Valkey, for a command over the network: 100,000 a second, as its makers measure
 CONVERSATION = "x_trimtab_conversation"
 
-CONFIG = """
+_SHARED = """
 [server]
 share_port = true
 [conversations]
 store = "redis"
 [redis]
 url = "redis://{redis}/0"
-[[upstreams]]
-name = "bench"
-base_url = "{origin}/v1"
-[models.{fits}]
-context_size = 4000000
-max_output_tokens = 4096
-[models.{shaped}]
-context_size = {window}
-max_output_tokens = 4096
 """
 
 
@@ -120,7 +111,8 @@ def carried(cost: Cost, size: int) -> Plan:
 @contextlib.contextmanager
 def _processes(count: int, origin: str, redis: str, at: Path):  # type: ignore[no-untyped-def]
     config = at / "trimtab.toml"
-    config.write_text(CONFIG.format(origin=origin, redis=redis, fits=FITS, shaped=SHAPED, window=SHAPED_WINDOW))
+    upstream = servers.CONFIG.format(origin=origin, fits=FITS, shaped=SHAPED, window=SHAPED_WINDOW)
+    config.write_text(_SHARED.format(redis=redis) + upstream)
     port, cores, running = servers.free_port(), set(os.sched_getaffinity(0)), []
     with servers.stopped_after(running):
         for n in range(count):

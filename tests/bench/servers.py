@@ -26,7 +26,7 @@ _CORES = sorted(os.sched_getaffinity(0))
 MEASURED = {_CORES[0]}
 OTHERS = set(_CORES[1:]) or MEASURED
 
-_CONFIG = """
+CONFIG = """
 [[upstreams]]
 name = "bench"
 base_url = "{origin}/v1"
@@ -178,7 +178,7 @@ def start_trimtab(origin: str, at: Path, first: str = "") -> Server:
     """The proxy as its command starts it. `first` is Python that its process runs before."""
     port = free_port()
     config = at / "trimtab.toml"
-    config.write_text(_CONFIG.format(origin=origin, fits=FITS, shaped=SHAPED, window=SHAPED_WINDOW))
+    config.write_text(CONFIG.format(origin=origin, fits=FITS, shaped=SHAPED, window=SHAPED_WINDOW))
     run = f"{first}\nfrom trimtab.cli import main; main()"
     command = [sys.executable, "-c", run, "serve", "--config", str(config), "--port", str(port)]
     return launch("trimtab", command, port, at / "trimtab.log", ready="/healthz/live")

@@ -13,7 +13,8 @@ from tests.exchange.requests import Given, calling, incoming
 from tests.support.scripted import Script, ScriptedUpstream
 from trimtab.context.policy import ShapingSettings
 from trimtab.exchange.chat import ChatExchange
-from trimtab.exchange.decide import Decider, Shaping
+from trimtab.exchange.decide import Shaping
+from trimtab.exchange.decider import Decider
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.planning import Planning, Services
 from trimtab.exchange.policies import PROFILES, Policies

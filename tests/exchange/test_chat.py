@@ -13,7 +13,7 @@ from tests.support.chat import COMPLETION
 from tests.support.conversations import agent_run
 from tests.support.scripted import json_reply
 from trimtab.exchange.chat import ChatExchange
-from trimtab.exchange.decide import Decider
+from trimtab.exchange.decider import Decider
 
 pytestmark = pytest.mark.anyio
 

@@ -97,7 +97,7 @@ async def test_any_request_is_planned_as_it_would_be_sent() -> None:
 
 
 async def test_settings_of_the_policy_change_what_would_be_sent() -> None:
-    body = {"model": "m", "messages": agent_run(38)}
+    body = {"model": "m", "messages": agent_run(40)}
     async with ScriptedUpstream() as upstream, running(upstream.base_url, WINDOW) as proxy:
         plain = await read(proxy.url, "/plan", {"body": body})
         high = await read(proxy.url, "/plan", {"body": body, "shaping": {"target": 0.95}})

@@ -27,7 +27,7 @@ class ShapingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     truncate: Literal["when_over", "always"] = "when_over"
     cut_context: Literal["marked", "guessed"] = "marked"  # inside a user message: where the client did not mark it too
     clear_batch: Count = 2  # tool results cleared at a time
-    keep_share: Share = 0.35  # the newest tool results within this share are never cleared
+    keep_share: Share = 0.25  # the newest tool results within this share are never cleared
     target: Share = 0.5  # low-water mark: how far down shaping goes, as a share of the room above what must stay
     pin_share: Share = 0.5  # the most that pinned messages may take
     keep_recent: CountOrZero = 4  # newest messages that dropping and summarizing leave alone

@@ -19,7 +19,8 @@ from trimtab.dialects.paths import recognized
 from trimtab.errors import InvalidRequest, TrimtabError, UpstreamError
 from trimtab.exchange.access import carried, credential, tenant
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider, Shaping, caller_of
+from trimtab.exchange.decide import Shaping, caller_of
+from trimtab.exchange.decider import Decider
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Body, Bounds, Incoming
 from trimtab.exchange.notes import Keeper, Notes

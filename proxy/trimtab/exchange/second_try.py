@@ -17,7 +17,8 @@ import msgspec
 from trimtab.context.edits import Edit
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
-from trimtab.exchange.decide import REFUSE_AT, Learned, Shaping, decide
+from trimtab.exchange.decide import REFUSE_AT, Shaping, decide
+from trimtab.exchange.decider import Learned
 from trimtab.overflow.classify import Overflow
 
 # Shares of what was sent that the next try may have, when the upstream did not report its count: an estimate

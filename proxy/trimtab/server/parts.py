@@ -19,7 +19,7 @@ from trimtab.conversations.settings import open_archive
 from trimtab.errors import UnknownModel
 from trimtab.exchange.access import Access
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider
+from trimtab.exchange.decider import Decider
 from trimtab.exchange.gateway import Gateway
 from trimtab.exchange.incoming import Bounds
 from trimtab.exchange.notes import prices

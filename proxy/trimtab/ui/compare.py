@@ -18,7 +18,8 @@ from trimtab.context.policy import ShapingSettings
 from trimtab.dialects.paths import recognized
 from trimtab.errors import InvalidRequest
 from trimtab.exchange.calls import Calls
-from trimtab.exchange.decide import Decider, Shaping, untouched
+from trimtab.exchange.decide import Shaping, untouched
+from trimtab.exchange.decider import Decider
 from trimtab.exchange.explain import ContextPlan, explain
 from trimtab.exchange.incoming import Bounds
 from trimtab.exchange.outgoing import outgoing
