@@ -1,7 +1,7 @@
 """What the policy's settings do, through the running proxy: a row of docs/policy.md for each setting, from the arena
 with `--support`, in an 8K and in a 32K window. No summary model.
 
-    . ENV/env && .venv/bin/python -m tests.bench.settings "" "keep_share=0.25" "target=0.6 extract_share=0.5"
+    . ENV/env && .venv/bin/python -m tests.bench.settings "" "keep_share=0.35" "target=0.6 extract_share=0.5"
 
 Each argument is one row: the settings of `[shaping]` that differ from the defaults. ENV as made by arena/setup.sh.
 Below each row a line says what must be 0, or 1, in all of them.

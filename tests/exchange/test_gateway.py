@@ -78,7 +78,7 @@ async def test_the_answer_counts_what_is_kept_as_an_extract() -> None:
             assert kept == pytest.approx(counted, rel=0.05)
         plain = await post(proxy.url, {"model": "m", "messages": agent_run(30)})  # results without a name in them
     assert extracts(upstream.requests[-1].json()["messages"]) == []
-    assert plain.headers["x-trimtab-edits"] == "truncated=0, cleared=22, summarized=0, dropped=0, squeezed=0"
+    assert plain.headers["x-trimtab-edits"] == "truncated=0, cleared=24, summarized=0, dropped=0, squeezed=0"
 
 
 async def test_what_cannot_fit_is_refused_before_the_upstream_is_called() -> None:
