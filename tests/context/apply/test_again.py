@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import permutations
 
 import msgspec
 import pytest
 
 from tests.context.plans import planned
 from tests.support.messages import calls, prose, result, system, tool_loop, user
-from trimtab.context.apply.again import extract, known_lines, rewritten
+from trimtab.context.apply.again import extract, known_lines, measured, rewritten
 from trimtab.context.apply.apply import apply
 from trimtab.context.apply.format import CHAT
 from trimtab.context.plan.plan import plan
@@ -18,6 +19,7 @@ from trimtab.context.policy import Policy
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
 from trimtab.context.texts import EXTRACT
+from trimtab.dialects.messages.writing import FORMAT as MESSAGES
 
 
 def compact(raw: bytes) -> bytes:
@@ -102,3 +104,35 @@ def test_an_extract_beside_another_summary_is_another() -> None:
 
 def test_nothing_to_extract() -> None:
     assert extract(RUN, (), "", CHAT, Memo()) == b""
+
+
+def with_mark(raw: bytes) -> bytes:
+    """The block as a client sends it at another step: with a mark for the provider's cache."""
+    return compact(raw)[:-1] + b',"cache_control":{"type":"ephemeral"}}'
+
+
+@pytest.mark.parametrize("amount", [0, 40])
+def test_a_mark_for_the_cache_may_come_and_go(amount: int) -> None:
+    """A digest does not tell messages apart that differ in it, but their bytes stand in other places."""
+    plain = msgspec.json.encode({"type": "tool_result", "tool_use_id": "a", "content": "src/app.py " + "is long " * 99})
+    marked, first = with_mark(plain), plain.replace(b"{", b'{"cache_control":{"type":"ephemeral"},', 1)
+    for order in permutations([plain, marked, first]):
+        memo = Memo(view=MESSAGES.view, digest=MESSAGES.digest)
+        assert measured(order[0], MESSAGES.view(order[0]), "cleared", amount, MESSAGES, memo) > 0
+        for raw in [raw for raw in order for _ in range(3)]:
+            key = MESSAGES.digest(raw)
+            assert key == MESSAGES.digest(plain)
+            written = rewritten(raw, key, "cleared", amount, MESSAGES, memo)
+            assert written == MESSAGES.rewrite(raw, "cleared", amount)
+
+
+def test_a_mark_for_the_cache_moves_no_line_of_an_extract() -> None:
+    plain = [compact(raw) for raw in RUN]
+    first = [raw.replace(b"{", b'{"cache_control":{"type":"ephemeral"},', 1) for raw in plain]
+    for one, other in ((plain, first), (first, plain)):
+        memo, made = Memo(view=MESSAGES.view, digest=MESSAGES.digest), planned(RUN, Policy(), 2_200)
+        assert made.gap is not None
+        chosen, marked = made.gap.extract, msgspec.structs.replace(CHAT, canonical=MESSAGES.canonical)
+        expected = extract(RUN, chosen, "", CHAT, None)
+        for raws in [*[one] * (3 + len(chosen) // 24), other]:
+            assert extract(raws, chosen, "", marked, memo) == expected

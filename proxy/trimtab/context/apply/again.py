@@ -51,12 +51,18 @@ class _Kept(msgspec.Struct, frozen=True):
     is_whole: bool = False
 
 
+def is_exact(source: bytes, format: Format) -> bool:
+    """True for a message whose digest is of all its bytes. One with a mark for the provider's cache has the digest of
+    others, in which nothing stands in the same place: it is read each time."""
+    return format.canonical(source) is source
+
+
 def rewritten(raw: bytes | Raw, key: bytes, stage: Stage, amount: int, format: Format, memo: Memo | None) -> bytes:
     """A message after an edit; `key`: its digest."""
-    if memo is None or not key:
+    source = bytes(raw)
+    if memo is None or not key or not is_exact(source, format):
         return format.rewrite(raw, stage, amount)
     known: Origins | None = memo.get((key, stage, amount, "origins"))
-    source = bytes(raw)
     if known:
         return written_again(known, source)
     written = format.rewrite(raw, stage, amount)
@@ -71,9 +77,10 @@ def measured(raw: bytes | Raw, view: View, stage: Stage, amount: int, format: Fo
     if stage == "cleared" and amount < 0 and view.shape == "text":
         return view.cleared_tokens - PLACEHOLDER_TOKENS + text_tokens(placeholder(amount))
     if stage == "cleared" and view.shape == "text":
-        found = cleared_result(bytes(raw), format.result_field, amount)
+        source = bytes(raw)
+        found = cleared_result(source, format.result_field, amount)
         if found is not None:
-            if found.origins is not None:
+            if found.origins is not None and is_exact(source, format):
                 _remember(memo, view.digest, stage, amount, found.origins)
             return view.cleared_tokens - PLACEHOLDER_TOKENS + found.content_tokens
     return format.view(rewritten(raw, view.digest, stage, amount, format, memo)).tokens
@@ -91,10 +98,10 @@ def extract(
     if known is None:
         found = [*lines(Opened(AsChat(messages, format)), excerpts, summary)]
         if memo is not None:
-            _learn(found, messages, excerpts, summary, memo)
+            _learn(found, messages, excerpts, summary, format, memo)
         return _joined([in_json(str(line)) for line in found])
-    sources: dict[int, bytes] = {}
-    return _joined([line_again(line, messages, summary, format, sources) for line in known])
+    sources = Sources(messages, format)
+    return _joined([line_again(line, sources, summary) for line in known])
 
 
 def known_lines(excerpts: Sequence[Excerpt], summary: str, memo: Memo) -> tuple[Known, ...] | None:
@@ -108,7 +115,12 @@ def _place(excerpts: Sequence[Excerpt], summary: str) -> tuple[int, bytes, str]:
 
 
 def _learn(
-    found: Sequence[Line], messages: Sequence[bytes | Raw], excerpts: Sequence[Excerpt], summary: str, memo: Memo
+    found: Sequence[Line],
+    messages: Sequence[bytes | Raw],
+    excerpts: Sequence[Excerpt],
+    summary: str,
+    format: Format,
+    memo: Memo,
 ) -> None:
     """Look for the origins of some more lines, from the second time on: all at once would take longer than the whole
     request."""
@@ -117,8 +129,8 @@ def _learn(
     if kept is None or kept.excerpts is not excerpts:
         memo.put(place, _Kept(excerpts))
         return
-    sources: dict[int, bytes] = {}
-    known = (*kept.known, *[_known(line, messages, sources) for line in found[len(kept.known) :][:_AT_ONCE]])
+    sources = Sources(messages, format)
+    known = (*kept.known, *[_known(line, sources) for line in found[len(kept.known) :][:_AT_ONCE]])
     memo.put(place, _Kept(excerpts, known, len(known) == len(found)))
 
 
@@ -126,29 +138,35 @@ def _joined(lines: list[bytes]) -> bytes:
     return _BREAK.join([_FIRST, *lines]) if lines else b""
 
 
-def _known(line: Line, messages: Sequence[bytes | Raw], sources: dict[int, bytes]) -> Known:
+class Sources:
+    """The bytes of messages that are cut from, each found once; none of one that is not exact."""
+
+    def __init__(self, messages: Sequence[bytes | Raw], format: Format) -> None:
+        self.messages, self.format = messages, format
+        self._found: dict[int, bytes] = {}
+
+    def __getitem__(self, i: int) -> bytes:
+        found = self._found.get(i)
+        if found is None:
+            found = bytes(self.messages[i])
+            found = self._found[i] = found if is_exact(found, self.format) else b""
+        return found
+
+
+def _known(line: Line, sources: Sources) -> Known:
     index, call = line.excerpts[0].index, line.excerpts[0].call
     caller = call[0] if call is not None else index
     if caller == index:
-        whole = origins_of(in_json(str(line)), _source(index, messages, sources))
+        whole = origins_of(in_json(str(line)), sources[index])
         return Known(line.excerpts, ((index, whole),) if whole else ())
-    title = origins_of(in_json(f"{line.title} "), _source(caller, messages, sources))
-    text = origins_of(in_json(line.text), _source(index, messages, sources))
+    title = origins_of(in_json(f"{line.title} "), sources[caller])
+    text = origins_of(in_json(line.text), sources[index])
     return Known(line.excerpts, ((caller, title), (index, text)) if title and text else ())
 
 
-def line_again(
-    known: Known, messages: Sequence[bytes | Raw], summary: str, format: Format, sources: dict[int, bytes]
-) -> bytes:
-    """A line that was written before. `sources`: what was cut out of the messages so far."""
-    if not known.parts:
-        opened = Opened(AsChat(messages, format))
-        return b"".join([in_json(str(line)) for line in lines(opened, known.excerpts, summary)])
-    return b"".join([piece for i, of in known.parts for piece in slices(of, _source(i, messages, sources))])
-
-
-def _source(i: int, messages: Sequence[bytes | Raw], sources: dict[int, bytes]) -> bytes:
-    found = sources.get(i)
-    if found is None:
-        found = sources[i] = bytes(messages[i])
-    return found
+def line_again(known: Known, sources: Sources, summary: str) -> bytes:
+    """A line that was written before."""
+    if known.parts and all([sources[i] for i, _ in known.parts]):
+        return b"".join([piece for i, of in known.parts for piece in slices(of, sources[i])])
+    opened = Opened(AsChat(sources.messages, sources.format))
+    return b"".join([in_json(str(line)) for line in lines(opened, known.excerpts, summary)])

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from trimtab.context.apply.again import Known, known_lines, line_again, rewritten
+from trimtab.context.apply.again import Known, Sources, known_lines, line_again, rewritten
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.apply.origins import Origins, Piece, in_json, moved, ours, slices
 from trimtab.context.edits import REMOVED_STAGES, Edit, Excerpt, Plan
@@ -102,14 +102,14 @@ class Blocks:
         messages, views = history.raws, history.views
         assert isinstance(messages, Messages)
         found: list[bytes] = []
-        sources: dict[int, bytes] = {}
+        sources = Sources(messages, self._format)
         for block in blocks:
             if isinstance(block, Edit):
                 i = block.index
                 key = views[i].digest
                 found.append(rewritten(messages[i], key, block.stage, block.amount, self._format, self.memo))
             elif isinstance(block, Known):
-                found.append(line_again(block, messages, summary, self._format, sources))
+                found.append(line_again(block, sources, summary))
             else:
                 found += slices(block, messages.body)
         return found
