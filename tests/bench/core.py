@@ -17,8 +17,8 @@ from tests.bench import bodies, dialects
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.bench.upstream import EVENT
 from trimtab.context.apply.apply import apply, apply_again
-from trimtab.context.apply.blocks import Blocks
 from trimtab.context.apply.format import CHAT
+from trimtab.context.apply.splices import Splices
 from trimtab.context.edits import Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.replays import Replays
@@ -103,14 +103,14 @@ def planned(
 def sent_before(request: Request, times: int) -> float:
     """Seconds for the body of a request that was sent a moment ago."""
     memo, replays = Memo(), Replays()
-    reader, blocks = Reader(memo), Blocks(memo)
+    reader, splices = Reader(memo), Splices(memo)
 
     def read() -> tuple[History, Plan]:
         found = reader.history(reader.read(request.body))
         return found, plan(found, POLICY, BUDGET, memo, CHAT, replays)
 
     def write() -> bytes:
-        return render(request, apply_again(found, made, None, "system", CHAT, blocks), {})
+        return render(request, apply_again(found, made, None, "system", CHAT, splices), {})
 
     for _ in range(4):
         found, made = read()

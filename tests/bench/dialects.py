@@ -25,7 +25,7 @@ from tests.bench import bodies
 from tests.bench.servers import FITS, SHAPED_WINDOW
 from tests.support.converted import as_messages, as_responses
 from trimtab.context.apply.apply import apply_again
-from trimtab.context.apply.blocks import Blocks
+from trimtab.context.apply.splices import Splices
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy
@@ -82,7 +82,7 @@ class _Core:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect, self._memo = dialect, Memo(view=dialect.format.view, digest=dialect.format.digest)
         self._reader = Reader(self._memo, decode=dialect.decode)
-        self._replays, self._blocks = Replays(), Blocks(self._memo, dialect.format)
+        self._replays, self._splices = Replays(), Splices(self._memo, dialect.format)
 
     def time(self, body: bytes, budget: int) -> float:
         """Milliseconds from the bytes received to the bytes to send."""
@@ -98,7 +98,7 @@ class _Core:
         made = plan(history, Policy(), budget, self._memo, dialect.format, self._replays)
         if not made.changes:
             return body
-        messages = apply_again(history, made, None, "system", dialect.format, self._blocks)
+        messages = apply_again(history, made, None, "system", dialect.format, self._splices)
         return dialect.render(reading.request, messages, {})
 
 

@@ -28,9 +28,9 @@ from trimtab.dialects.responses import RESPONSES
 class Read:
     """One body, read and written by a process that may have read others."""
 
-    def __init__(self, dialect: Dialect, block: int = 64) -> None:
+    def __init__(self, dialect: Dialect, stride: int = 64) -> None:
         self._dialect, self._memo = dialect, Memo(view=dialect.format.view, digest=dialect.format.digest)
-        self._reader = Reader(self._memo, Prefixes(block=block), dialect.decode)
+        self._reader = Reader(self._memo, Prefixes(stride=stride), dialect.decode)
         self.new = 0  # bytes that were read
 
     def all_of(self, body: bytes, budget: int) -> tuple[Any, ...]:
@@ -44,9 +44,9 @@ class Read:
         return history.views, history.tokens, history.marked, len(request.messages), elements, made, sent
 
 
-def compare(dialect: Dialect, bodies: list[bytes], budget: int, block: int = 64) -> int:
+def compare(dialect: Dialect, bodies: list[bytes], budget: int, stride: int = 64) -> int:
     """Bytes of the last body that were not read before."""
-    known = Read(dialect, block)
+    known = Read(dialect, stride)
     for body in bodies:
         assert known.all_of(body, budget) == Read(dialect).all_of(body, budget)
     return known.new
@@ -118,4 +118,4 @@ def test_a_conversation_is_read_once(dialect: Dialect) -> None:
     }
     raws = [msgspec.Raw(raw) for raw in listed[dialect.name]]
     bodies = [msgspec.json.encode({dialect.listed: raws[:n]}) for n in range(1, len(raws) + 1)]
-    assert compare(dialect, bodies, 10_000, block=256) < 3_000
+    assert compare(dialect, bodies, 10_000, stride=256) < 3_000

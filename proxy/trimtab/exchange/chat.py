@@ -210,11 +210,11 @@ class ChatExchange:
         shaping = self._shaping
         role = summary_role(self._upstream, shaping.request.model)
         try:
-            summary, usage, blocks = self._gathered.text, self._include_usage, self._decider.blocks(self._dialect)
+            summary, usage, splices = self._gathered.text, self._include_usage, self._decider.splices(self._dialect)
             if self._planning.heavy:
-                body = await beside(REQUESTS, outgoing, shaping, summary, role, include_usage=usage, blocks=blocks)
+                body = await beside(REQUESTS, outgoing, shaping, summary, role, include_usage=usage, splices=splices)
             else:
-                body = outgoing(shaping, summary, role, include_usage=usage, blocks=blocks)
+                body = outgoing(shaping, summary, role, include_usage=usage, splices=splices)
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self._planning.fail_open("apply", bug)
             body = self._planning.without_marks()

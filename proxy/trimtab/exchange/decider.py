@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from trimtab.calibration.counts import NO_COUNT, Counts, counted, factor_of, near
-from trimtab.context.apply.blocks import Blocks
+from trimtab.context.apply.splices import Splices
 from trimtab.context.plan.replays import Replays
 from trimtab.context.read.history import Check, Reader, Reading, take_any
 from trimtab.context.read.memo import Memo
@@ -47,7 +47,7 @@ class Decider:
         """`remembered_bytes`: of what was read of conversations that were not used lately."""
         self.limits, self._policies = limits, policies
         self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
-        self._blocks = {d.name: Blocks(self._memos[d.name], d.format) for d in DIALECTS}
+        self._splices = {d.name: Splices(self._memos[d.name], d.format) for d in DIALECTS}
         shelf = Shelf(remembered_bytes)
         self._replays = {d.name: Replays(shelf=shelf) for d in DIALECTS}
         self._readers = {
@@ -67,9 +67,9 @@ class Decider:
         """What was read of the messages of a dialect: the same bytes may mean something else in another."""
         return self._memos[dialect.name]
 
-    def blocks(self, dialect: Dialect) -> Blocks:
+    def splices(self, dialect: Dialect) -> Splices:
         """What was sent of the conversations of a dialect."""
-        return self._blocks[dialect.name]
+        return self._splices[dialect.name]
 
     def read(self, body: bytes, tenant: bytes, dialect: Dialect = CHAT, check: Check = take_any) -> Reading:
         """Read a request; the beginning it has in common with an earlier one of this tenant is not read again. Raises

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.apply import apply, apply_again
-from trimtab.context.apply.blocks import Blocks
 from trimtab.context.apply.marks import is_marked, may_have_marks
+from trimtab.context.apply.splices import Splices
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import is_ours
@@ -23,10 +23,10 @@ _items = msgspec.json.Decoder(list[Raw])
 
 
 def outgoing(
-    shaping: Shaping, summary: str | None, role: str, *, include_usage: bool, blocks: Blocks | None = None
+    shaping: Shaping, summary: str | None, role: str, *, include_usage: bool, splices: Splices | None = None
 ) -> bytes:
     """Apply a plan. `summary` stands in the gap, in a message of that `role`; None leaves the note. `include_usage` is
-    set on the stream. A `context_management` that was for this proxy is taken out. `blocks`: what was sent of
+    set on the stream. A `context_management` that was for this proxy is taken out. `splices`: what was sent of
     conversations before; that is not written from the start."""
     request, dialect, plan = shaping.request, shaping.dialect, shaping.plan
     changes: dict[str, object] = {}
@@ -42,10 +42,10 @@ def outgoing(
         return without_marks(request, dialect, plan.unpin) if plan.unpin else request.body
     messages: list[bytes | Raw] | None = None
     if plan.changes:
-        if blocks is None:
+        if splices is None:
             messages = apply(request.messages, plan, summary, role, dialect.format)
         else:
-            messages = apply_again(shaping.history, plan, summary, role, dialect.format, blocks)
+            messages = apply_again(shaping.history, plan, summary, role, dialect.format, splices)
     return dialect.render(request, messages, changes)
 
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.support.messages import prose, tool_loop, user
 from trimtab.context.read.history import History, Reader, history
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import BLOCK, Prefixes
+from trimtab.context.read.prefixes import STRIDE, Prefixes
 from trimtab.wire.chat import decode, render
 from trimtab.wire.request import Request, Unreadable
 
 
 def test_a_check_is_asked_before_decoding_for_the_part_that_is_new() -> None:
     asked: list[int] = []
-    reader = Reader(Memo(), Prefixes(block=64))
+    reader = Reader(Memo(), Prefixes(stride=64))
     body = b'{"messages":[' + b",".join([b'{"role":"user","content":"%d"}' % i for i in range(20)])
     for end in (b"]}", b',{"role":"user","content":"new"}]}'):
         reader.history(reader.read(body + end, b"", lambda _, start: asked.append(start)))
@@ -37,8 +37,8 @@ def test_a_check_is_asked_before_decoding_for_the_part_that_is_new() -> None:
 class Repeated:
     """Reads bodies one after the other."""
 
-    def __init__(self, block: int = 64) -> None:
-        self.prefixes = Prefixes(block=block)
+    def __init__(self, stride: int = 64) -> None:
+        self.prefixes = Prefixes(stride=stride)
         self.reader = Reader(Memo(), self.prefixes)
         self.stepped_over = 0
 
@@ -78,18 +78,18 @@ def chat(n: int) -> list[dict[str, Any]]:
 
 
 def test_a_conversation_is_read_once() -> None:
-    reader = Repeated(block=1024)
+    reader = Repeated(stride=1024)
     for body in growing(chat(60)):
         reader.check(body)
-    assert reader.stepped_over >= 45  # of 60; the rest stands in the last block, which is not complete
+    assert reader.stepped_over >= 45  # of 60; the rest stands in the last stride, which is not complete
 
 
-def test_at_the_size_of_a_block_as_it_ships() -> None:
-    reader = Repeated(block=BLOCK)
+def test_at_the_stride_as_it_ships() -> None:
+    reader = Repeated(stride=STRIDE)
     bodies = growing(chat(1_500))
     for body in bodies[1_300:1_500:7]:
         reader.check(body)
-    assert len(reader.match.digests) == reader.match.blocks == len(bodies[-1]) // BLOCK
+    assert len(reader.match.digests) == reader.match.covered == len(bodies[-1]) // STRIDE
 
 
 @pytest.mark.parametrize("dump", [{}, {"indent": 1}, {"separators": (",", ":")}, {"separators": (" \n,\t", ":")}])
@@ -162,7 +162,7 @@ def test_what_is_no_request_stays_none() -> None:
     reader.check(body.replace(b'"stream": true', b'"stream": "yes"'))  # a wrong type is read leniently
 
 
-def test_one_large_message_spans_blocks() -> None:
+def test_one_large_message_spans_strides() -> None:
     reader = Repeated()
     messages = [{"role": "system", "content": "x" * 1_000}, *chat(3), {"role": "user", "content": "y" * 700}, *chat(3)]
     for body in growing(messages):
@@ -178,8 +178,8 @@ _message = st.fixed_dictionaries(
 
 
 @given(st.lists(st.lists(_message, min_size=1, max_size=6), max_size=6), st.sampled_from([16, 64, 200]), st.booleans())
-def test_any_conversations_side_by_side(histories: list[list[Any]], block: int, ascii_only: bool) -> None:
-    reader = Repeated(block)
+def test_any_conversations_side_by_side(histories: list[list[Any]], stride: int, ascii_only: bool) -> None:
+    reader = Repeated(stride)
     for messages in histories:
         for body in growing(messages, ensure_ascii=ascii_only):
             reader.check(body)

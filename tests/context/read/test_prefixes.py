@@ -11,7 +11,7 @@ from trimtab.context.read.prefixes import Match, Prefixes
 from trimtab.context.read.shelf import Shelf
 from trimtab.wire.chat import decode
 
-BLOCK = 256  # bytes
+STRIDE = 256  # bytes
 
 
 def body(*messages: bytes, tail: bytes = b"") -> bytes:
@@ -27,37 +27,37 @@ def read(prefixes: Prefixes, data: bytes) -> Match:
 
 
 def test_the_longest_known_beginning_is_found() -> None:
-    prefixes, messages = Prefixes(block=BLOCK), [user("x" * 120) for _ in range(12)]
+    prefixes, messages = Prefixes(stride=STRIDE), [user("x" * 120) for _ in range(12)]
     size = len(messages[0])
     assert read(prefixes, body(*messages[:3])).prefix is None
     for n in range(4, 12):
         found = read(prefixes, body(*messages[:n]))
         assert found.prefix is not None
         known = 13 + (size + 1) * (n - 1) - 1  # bytes up to the end of the last message known before
-        assert known - BLOCK - size <= found.spans[-1].stop <= known
+        assert known - STRIDE - size <= found.spans[-1].stop <= known
         starts = [13 + (size + 1) * i for i in range(len(found.views))]
         assert found.spans == [slice(start, start + size) for start in starts]
         assert found.prefix.tokens == sum(view.tokens for view in found.views)
 
 
 def test_what_follows_the_messages_names_nothing() -> None:
-    """Tools after the messages come again behind other messages: a block of them is never asked for."""
-    prefixes = Prefixes(block=BLOCK)
+    """Tools after the messages come again behind other messages: an edge in them is never asked for."""
+    prefixes = Prefixes(stride=STRIDE)
     tools = b',"tools":[' + msgspec.json.encode("x" * 4_000) + b"]"
     data = body(*[user(prose(80))] * 8, tail=tools)
     read(prefixes, data)
-    assert len(prefixes._known) == data.index(b"]") // BLOCK
+    assert len(prefixes._known) == data.index(b"]") // STRIDE
 
 
 def test_another_beginning_is_not_found() -> None:
-    prefixes = Prefixes(block=BLOCK)
+    prefixes = Prefixes(stride=STRIDE)
     read(prefixes, body(user("a" * 600), user("b" * 600)))
     assert prefixes.match(body(user("c" * 600), user("b" * 600))).prefix is None
     assert prefixes.match(b"x" * 100).digests == []
 
 
 def test_a_prefix_is_its_owners_alone() -> None:
-    prefixes, data = Prefixes(block=BLOCK), body(user("a" * 600), user("b" * 600))
+    prefixes, data = Prefixes(stride=STRIDE), body(user("a" * 600), user("b" * 600))
     messages = decode(data).messages
     prefixes.remember(prefixes.match(data, b"mine"), messages, Memo().views(messages))
     assert prefixes.match(data, b"mine").prefix is not None
@@ -66,7 +66,7 @@ def test_a_prefix_is_its_owners_alone() -> None:
 
 
 def bounded(capacity: int, most_bytes: int = 1) -> Prefixes:
-    return Prefixes(capacity=capacity, block=BLOCK, shelf=Shelf(most_bytes))
+    return Prefixes(capacity=capacity, stride=STRIDE, shelf=Shelf(most_bytes))
 
 
 def reachable(prefixes: Prefixes) -> int:
@@ -133,7 +133,7 @@ def test_a_conversation_whose_end_changed_is_found_on_the_shelf() -> None:
 def test_formats_share_a_shelf_but_no_conversation() -> None:
     """The same bytes may mean something else in another format."""
     shelf, data = Shelf(), body(*[user(f"{i} {prose(90)}") for i in range(30)])
-    chat, other = (Prefixes(capacity=40, block=BLOCK, shelf=shelf, name=name) for name in (b"chat", b"messages"))
+    chat, other = (Prefixes(capacity=40, stride=STRIDE, shelf=shelf, name=name) for name in (b"chat", b"messages"))
     for prefixes in (chat, other):
         read(prefixes, data)
         read(prefixes, body(*[user(f"other {i} {prose(90)}") for i in range(30)]))
@@ -143,7 +143,7 @@ def test_formats_share_a_shelf_but_no_conversation() -> None:
 
 def test_marks_are_found_in_what_is_known() -> None:
     marked = msgspec.json.encode({"role": "user", "content": "y" * 300, "pinned": True})
-    prefixes = Prefixes(block=BLOCK)
+    prefixes = Prefixes(stride=STRIDE)
     read(prefixes, body(user("x" * 300), marked))
     data = body(user("x" * 300), marked, marked, user("z" * 300))
     read(prefixes, data)

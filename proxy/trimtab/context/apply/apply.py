@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from trimtab.context.apply.again import extract, rewritten
-from trimtab.context.apply.blocks import Blocks
 from trimtab.context.apply.format import CHAT, Format
+from trimtab.context.apply.splices import Splices
 from trimtab.context.edits import REMOVED_STAGES, Announcement, Gap, Plan
 from trimtab.context.read.history import History
 from trimtab.context.read.memo import Memo
@@ -61,20 +61,20 @@ def apply(
 
 
 def apply_again(
-    history: History, plan: Plan, summary: str | None, summary_role: str, format: Format, blocks: Blocks
+    history: History, plan: Plan, summary: str | None, summary_role: str, format: Format, splices: Splices
 ) -> list[bytes | Raw] | Pieces:
-    """The messages to send, as `apply` makes them; in pieces where they are put together from blocks of the request,
+    """The messages to send, as `apply` makes them; in pieces where they are spliced from the request,
     because they were sent before."""
     messages, gap = history.raws, plan.gap
-    sent = blocks.find(history, plan, summary or "")
+    sent = splices.find(history, plan, summary or "")
     if sent is None or not isinstance(messages, Messages) or (spans := messages.spans) is None:
-        return apply(messages, plan, summary, summary_role, format, history.views, blocks.memo)
-    parts = [blocks.written(sent.before, history, summary or "")]
+        return apply(messages, plan, summary, summary_role, format, history.views, splices.memo)
+    parts = [splices.written(sent.before, history, summary or "")]
     if gap is not None:
-        kept = b"".join(blocks.written(sent.extract, history, summary or ""))
+        kept = b"".join(splices.written(sent.extract, history, summary or ""))
         text = _gap_text(summary, with_extract=bool(kept))
         made = gap_messages(gap, text, bool(summary), summary_role, format)
-        parts += [*([_filled(each, kept)] for each in made), blocks.written(sent.after, history, summary or "")]
+        parts += [*([_filled(each, kept)] for each in made), splices.written(sent.after, history, summary or "")]
     found = Pieces()
     for part in (*parts, *([messages.body[place]] for place in spans[sent.until :])):
         if part and found:

@@ -15,7 +15,7 @@ from trimtab.wire.messages import Cuts, Spans
 
 class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
     """The first messages of a body. `views`, `spans` and `cuts` are those of the messages that are not in `before`, the
-    prefix one block shorter or more; `tokens`, `marked`, `count` (of views) and `chain` are of all."""
+    prefix that ends one edge before or more; `tokens`, `marked`, `count` (of views) and `chain` are of all."""
 
     views: Sequence[View]
     spans: Spans
@@ -25,7 +25,7 @@ class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
     chain: int  # see `chained`
     before: Prefix | None = None
     cuts: Cuts = {}
-    digest: bytes = b""  # of the body, at the first block edge behind these messages
+    digest: bytes = b""  # of the body, at the first edge behind these messages
 
     def parts(self) -> list[Prefix]:
         """The prefixes it goes on from, the shortest first, and itself."""

@@ -1,7 +1,7 @@
 """Known prefixes of request bodies: what was read of one body holds for the next one that begins with the same bytes.
 
-Every request of an agent repeats the one before and adds a little. A body has a digest at every block edge, over all
-bytes up to there, as inference servers name the blocks of their prefix caches. The longest known prefix says which
+Every request of an agent repeats the one before and adds a little. A body has a digest at every edge, over all
+bytes up to there, as inference servers name what their prefix caches hold. The longest known prefix says which
 messages it holds and where they lie, and only what follows is read. A prefix holds views and places, never text, and
 belongs to one tenant: a forged collision could only reach whoever forged it. What is sent is cut from the request at
 hand.
@@ -23,8 +23,8 @@ from trimtab.context.read.shelf import Shelf, packed, unpacked
 from trimtab.context.read.views import DIGEST_SEED, View
 from trimtab.wire.messages import Cuts, Messages, Spans, added
 
-BLOCK = 32 << 10
-"""Bytes between two digests of a body."""
+STRIDE = 32 << 10
+"""Bytes between two edges of a body, where it has digests."""
 
 _MOST = 100_000  # messages of all conversations that are kept as they are; the others are packed (`shelf`)
 
@@ -32,8 +32,8 @@ _MOST = 100_000  # messages of all conversations that are kept as they are; the 
 class Match(msgspec.Struct, frozen=True):
     """The longest known prefix of one body, with the views and places of its messages."""
 
-    digests: list[bytes]  # of the body, at each block edge
-    blocks: int = 0  # how many of these blocks the prefix covers
+    digests: list[bytes]  # of the body, at each edge
+    covered: int = 0  # how many of these edges the prefix covers
     prefix: Prefix | None = None
     views: Sequence[View] = ()
     spans: Spans = []
@@ -48,11 +48,11 @@ class Prefixes:
     """
 
     def __init__(
-        self, capacity: int = _MOST, block: int = BLOCK, shelf: Shelf | None = None, name: bytes = b"chat"
+        self, capacity: int = _MOST, stride: int = STRIDE, shelf: Shelf | None = None, name: bytes = b"chat"
     ) -> None:
-        """`capacity`: messages that are kept as they are; `block`: bytes; `name`: of the format, because several may
+        """`capacity`: messages that are kept as they are; `stride`: bytes; `name`: of the format, because several may
         share a shelf."""
-        self._block, self._name = block, name
+        self._stride, self._name = stride, name
         self._shelf = Shelf(0) if shelf is None else shelf
         self._known: WeakValueDictionary[bytes, Prefix] = WeakValueDictionary()
         self._longest = _Longest(capacity, self._shelf)
@@ -60,11 +60,11 @@ class Prefixes:
 
     def match(self, body: bytes, tenant: bytes = b"") -> Match:
         """The longest known prefix of a tenant's body. Costs one pass over its bytes, at the speed of memory."""
-        digests = _digests(body, self._block, self._name + b"\0" + tenant) if len(body) >= self._block else []
+        digests = _digests(body, self._stride, self._name + b"\0" + tenant) if len(body) >= self._stride else []
         with self._lock:
-            for blocks in range(len(digests), 0, -1):
-                if prefix := self._find(digests[blocks - 1]):
-                    return Match(digests, blocks, prefix, *prefix.all())
+            for covered in range(len(digests), 0, -1):
+                if prefix := self._find(digests[covered - 1]):
+                    return Match(digests, covered, prefix, *prefix.all())
         return Match(digests)
 
     def _find(self, digest: bytes) -> Prefix | None:
@@ -81,13 +81,13 @@ class Prefixes:
     def remember(self, match: Match, messages: Messages, views: Sequence[View]) -> None:
         """Keep what was read of a body beyond its match: all `messages` of the body, and the views of them or of their
         parts."""
-        if len(match.digests) == match.blocks or not (spans := messages.spans):
+        if len(match.digests) == match.covered or not (spans := messages.spans):
             return
         prefix, taken, seen = match.prefix, len(match.spans), len(match.views)
         with self._lock:
-            for at in range(match.blocks, min(len(match.digests), spans[-1].stop // self._block)):
+            for at in range(match.covered, min(len(match.digests), spans[-1].stop // self._stride)):
                 stop = taken
-                while stop < len(spans) and spans[stop].stop <= (at + 1) * self._block:
+                while stop < len(spans) and spans[stop].stop <= (at + 1) * self._stride:
                     stop += 1
                 if stop > taken:
                     cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
@@ -124,11 +124,11 @@ class _Longest(LRUCache[bytes, Prefix]):
         return digest, prefix
 
 
-def _digests(body: bytes, block: int, owner: bytes) -> list[bytes]:
-    """The digests of a body up to each block edge. `owner`: its format and tenant."""
+def _digests(body: bytes, stride: int, owner: bytes) -> list[bytes]:
+    """The digests of a body up to each edge. `owner`: its format and tenant."""
     so_far, view = xxh3_128(owner, seed=DIGEST_SEED), memoryview(body)
     digests = []
-    for edge in range(block, len(body) + 1, block):
-        so_far.update(view[edge - block : edge])
+    for edge in range(stride, len(body) + 1, stride):
+        so_far.update(view[edge - stride : edge])
         digests.append(so_far.digest())
     return digests

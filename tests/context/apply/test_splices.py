@@ -1,4 +1,4 @@
-"""A body put together from blocks of the request is, byte for byte, the one that is made from the start."""
+"""A body put together from splices of the request is, byte for byte, the one that is made from the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support.converted import as_messages, as_responses
 from tests.support.messages import calls, prose, result, system, tool_loop, user
 from trimtab.context.apply.apply import apply, apply_again
-from trimtab.context.apply.blocks import Blocks
+from trimtab.context.apply.splices import Splices
 from trimtab.context.edits import Edit, Plan
 from trimtab.context.plan.plan import plan
 from trimtab.context.plan.replays import Replays
@@ -45,13 +45,13 @@ RUN = [
 
 
 class Core:
-    """What a process knows of one dialect, with small blocks of bodies; it counts what was put together from blocks."""
+    """What a process knows of one dialect, with small strides; it counts what was put together from splices."""
 
     def __init__(self, dialect: Dialect = CHAT) -> None:
         self.dialect, self.memo = dialect, Memo(view=dialect.format.view, digest=dialect.format.digest)
-        self._reader = Reader(self.memo, Prefixes(block=1_000), dialect.decode)
-        self._replays, self.blocks = Replays(), Blocks(self.memo, dialect.format)
-        self.from_blocks = self.shaped = 0
+        self._reader = Reader(self.memo, Prefixes(stride=1_000), dialect.decode)
+        self._replays, self.splices = Replays(), Splices(self.memo, dialect.format)
+        self.from_splices = self.shaped = 0
 
     def read(self, body: bytes, policy: Policy, budget: int, tenant: bytes = b"") -> tuple[Any, History, Plan]:
         reading = self._reader.read(body, tenant)
@@ -65,10 +65,10 @@ class Core:
         request, history, made = self.read(body, policy or Policy(), budget, tenant)
         format, render = self.dialect.format, self.dialect.render
         fresh = render(request, apply(request.messages, made, summary, "system", format), {})
-        known = self.blocks.find(history, made, summary or "")
-        again = apply_again(history, made, summary, "system", format, self.blocks)
+        known = self.splices.find(history, made, summary or "")
+        again = apply_again(history, made, summary, "system", format, self.splices)
         assert render(request, again, {}) == fresh
-        self.from_blocks += known is not None
+        self.from_splices += known is not None
         self.shaped += made.shaped
 
 
@@ -89,7 +89,7 @@ def test_every_step_of_a_conversation(dialect: Dialect, is_spaced: bool, budget:
         core.check(body_of(end, dialect, is_spaced=is_spaced), budget)
     assert core.shaped > 20
     if dialect.name != "messages" and budget > 1_200:
-        assert core.from_blocks > core.shaped / 4
+        assert core.from_splices > core.shaped / 4
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_same_request_again_and_again() -> None:
     core = Core()
     for _ in range(6):
         core.check(body_of(100), 2_500)
-    assert core.from_blocks >= 3
+    assert core.from_splices >= 3
 
 
 def test_another_summary_is_another_body() -> None:
@@ -125,13 +125,13 @@ def test_another_summary_is_another_body() -> None:
         core.check(body_of(100), 2_500, policy, summary)
 
 
-def test_another_tenant_has_blocks_of_its_own() -> None:
+def test_another_tenant_has_splices_of_its_own() -> None:
     core = Core()
     for tenant in (b"a", b"b", b"a", b"b", b"b"):
         core.check(body_of(100), 2_500, tenant=tenant)
 
 
-def test_other_fields_before_the_messages_move_the_blocks() -> None:
+def test_other_fields_before_the_messages_move_the_splices() -> None:
     core = Core()
     for n in range(8):
         request = {"metadata": "x" * (n // 3), "model": "m", "messages": RUN[:100]}
@@ -153,18 +153,18 @@ def test_no_text_is_kept() -> None:
     for _ in range(4):
         core.check(body_of(100), 2_500)
     _, history, made = core.read(body_of(100), Policy(), 2_500)
-    sent = core.blocks.find(history, made, "")
+    sent = core.splices.find(history, made, "")
     assert sent is not None
     assert sent.extract
-    blocks = [block for of in (sent.before, sent.extract, sent.after) for block in of]
-    assert all(isinstance(block, array | Edit) or not block.parts for block in blocks)
-    assert any(isinstance(block, array) for block in blocks)
+    splices = [splice for of in (sent.before, sent.extract, sent.after) for splice in of]
+    assert all(isinstance(splice, array | Edit) or not splice.parts for splice in splices)
+    assert any(isinstance(splice, array) for splice in splices)
 
 
 def test_a_plan_without_edits_or_a_known_beginning_has_none() -> None:
     core = Core()
     _, history, made = core.read(body_of(100), Policy(), 10**6)
-    assert core.blocks.find(history, made, "") is None
+    assert core.splices.find(history, made, "") is None
     _, history, made = core.read(body_of(90), Policy(), 2_500)
     assert made.edits
-    assert core.blocks.find(msgspec.structs.replace(history, prefix=None), made, "") is None
+    assert core.splices.find(msgspec.structs.replace(history, prefix=None), made, "") is None

@@ -1,4 +1,4 @@
-"""The messages of a shaped conversation put together from blocks of the request received.
+"""The messages of a shaped conversation spliced from the request received.
 
 As long as no edit changes, what is sent of the beginning of a conversation is the same bytes at every request. Where
 they stand in the body is remembered, with its known prefix, by which the body of the next request is recognised: so it
@@ -29,8 +29,8 @@ from trimtab.wire.messages import Messages
 _STEPS = 32  # prefixes before the known one that are looked at: a megabyte of a body
 _COMMA, _BREAK, _FIRST = ours(b","), ours(in_json("\n")), ours(in_json(EXTRACT))
 
-Block: TypeAlias = "Origins | Edit | Known"
-"""Pieces of the body; or a message, or a line of the extract, that is written each time."""
+Splice: TypeAlias = "Origins | Edit | Known"
+"""Pieces of the body, which are copied; or a message, or a line of the extract, that is written each time."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -40,9 +40,9 @@ class Sent(msgspec.Struct, frozen=True):
     excerpts: Sequence[Excerpt]
     summary: bytes  # its digest
     gap: int | None  # where it is
-    before: tuple[Block, ...] = ()  # what stands before the gap
-    extract: tuple[Block, ...] = ()
-    after: tuple[Block, ...] = ()
+    before: tuple[Splice, ...] = ()  # what stands before the gap
+    extract: tuple[Splice, ...] = ()
+    after: tuple[Splice, ...] = ()
     until: int = 0
 
     def is_of(self, plan: Plan, summary: bytes) -> bool:
@@ -53,7 +53,7 @@ class Sent(msgspec.Struct, frozen=True):
         return gap is None or self.excerpts is gap.extract
 
 
-class Blocks:
+class Splices:
     """What was sent of each conversation of one format. One for the process; `memo` is that of the format."""
 
     def __init__(self, memo: Memo, format: Format = CHAT) -> None:
@@ -97,28 +97,28 @@ class Blocks:
             prefix = prefix.before
         return None, None
 
-    def written(self, blocks: Sequence[Block], history: History, summary: str) -> list[bytes]:
-        """The bytes of blocks in pieces, cut from a request."""
+    def written(self, splices: Sequence[Splice], history: History, summary: str) -> list[bytes]:
+        """The bytes of splices, in pieces."""
         messages, views = history.raws, history.views
         assert isinstance(messages, Messages)
         found: list[bytes] = []
         sources = Sources(messages, self._format)
-        for block in blocks:
-            if isinstance(block, Edit):
-                i = block.index
+        for splice in splices:
+            if isinstance(splice, Edit):
+                i = splice.index
                 key = views[i].digest
-                found.append(rewritten(messages[i], key, block.stage, block.amount, self._format, self.memo))
-            elif isinstance(block, Known):
-                found.append(line_again(block, sources, summary))
+                found.append(rewritten(messages[i], key, splice.stage, splice.amount, self._format, self.memo))
+            elif isinstance(splice, Known):
+                found.append(line_again(splice, sources, summary))
             else:
-                found += slices(block, messages.body)
+                found += slices(splice, messages.body)
         return found
 
 
 def _made(
     sent: Sent, history: History, plan: Plan, lines: Sequence[Known], messages: Messages, memo: Memo, until: int
 ) -> Sent:
-    """The same with its blocks. `lines`: those of the extract."""
+    """The same with its splices. `lines`: those of the extract."""
     spans, body, views = messages.spans or [], messages.body, history.views
     edits = {edit.index: edit for edit in plan.edits}
     before = making = _Making(body)
@@ -132,27 +132,27 @@ def _made(
         elif edit.stage not in REMOVED_STAGES:
             making.comma()
             making.edit(edit, memo.get((views[i].digest, edit.stage, edit.amount, "origins")), spans[i])
-    after = making.blocks if making is not before else ()
+    after = making.splices if making is not before else ()
     extract = _Making(body)
     for known in lines:
-        for word in (_BREAK,) if extract.blocks else (_FIRST, _BREAK):
+        for word in (_BREAK,) if extract.splices else (_FIRST, _BREAK):
             extract.add(word)
         extract.line(known, spans)
-    return msgspec.structs.replace(sent, before=before.blocks, extract=extract.blocks, after=after, until=until)
+    return msgspec.structs.replace(sent, before=before.splices, extract=extract.splices, after=after, until=until)
 
 
 class _Making:
-    """Blocks of one body in the making: pieces that touch become one."""
+    """Splices of one body in the making: pieces that touch become one."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._blocks: list[Block] = []
+        self._splices: list[Splice] = []
         self._pieces: Origins = array("i")
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """All blocks, in order."""
-        return (*self._blocks, self._pieces) if self._pieces else tuple(self._blocks)
+    def splices(self) -> tuple[Splice, ...]:
+        """All splices, in order."""
+        return (*self._splices, self._pieces) if self._pieces else tuple(self._splices)
 
     def add(self, piece: Piece) -> None:
         """Add a place in the body, or a word of ours."""
@@ -165,7 +165,7 @@ class _Making:
         """Add the comma before a message, where another is before it: the one in the body, if it stands right there."""
         if self._ends_in_body and self._body[self._pieces[-1] : self._pieces[-1] + 1] == b",":
             self._pieces[-1] += 1
-        elif self._pieces or self._blocks:
+        elif self._pieces or self._splices:
             self.add(_COMMA)
 
     def edit(self, edit: Edit, origins: Origins | None, place: slice) -> None:
@@ -186,8 +186,8 @@ class _Making:
         for piece in moved(origins, self._body[place], place.start):
             self.add(piece)
 
-    def _whole(self, block: Edit | Known) -> None:
-        self._blocks += [self._pieces, block] if self._pieces else [block]
+    def _whole(self, splice: Edit | Known) -> None:
+        self._splices += [self._pieces, splice] if self._pieces else [splice]
         self._pieces = array("i")
 
     @property
