@@ -24,6 +24,26 @@ MARKED: dict[str, tuple[bytes, bytes]] = {
         b'{"content": [{"type": "text", "text": "a", "conte\\u0078t": true}]}',
         b'{"content": [{"type":"text","text":"a"}]}',
     ),
+    "a pinned part": (
+        b'{"role":"user","content":[{"type":"image_url","pinned":true,"image_url":{"url":"a"}},{"type":"text","text":"b"}]}',
+        b'{"role":"user","content":[{"type":"image_url","image_url":{"url":"a"}},{"type":"text","text":"b"}]}',
+    ),
+    "a result in a user message": (
+        b'{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"a","context":true}],"n":1.0}]}',
+        b'{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"a"}],"n":1.0}]}',
+    ),
+    "a result's own part": (
+        b'{"type":"tool_result","content":[{"type":"text","text":"a","context":false}],"pinned":true}',
+        b'{"type":"tool_result","content":[{"type":"text","text":"a"}]}',
+    ),
+    "an item's output": (
+        b'{"type":"function_call_output","output":[ {"type":"input_text","text":"a","context":true} ]}',
+        b'{"type":"function_call_output","output":[ {"type":"input_text","text":"a"} ]}',
+    ),
+    "a part of the AI SDK": (
+        b'{"role":"tool","content":[{"type":"tool-result","output":{"type":"content","value":[{"type":"text","text":"a","context":true}]}}]}',
+        b'{"role":"tool","content":[{"type":"tool-result","output":{"type":"content","value":[{"type":"text","text":"a"}]}}]}',
+    ),
     "parts that are no parts": (
         b'{"content": [5, null, "x", [], {"type": "text", "text": "a", "context": true}]}',
         b'{"content": [5, null, "x", [], {"type": "text", "text": "a"}]}',
@@ -45,6 +65,11 @@ OTHERS = {
     "not a truth value": b'{"content": [{"type": "text", "text": "a", "context": "x"}]}',
     "another part": b'{"content": [{"type": "image_url", "context": true}]}',
     "a field of the message": b'{"role": "user", "content": "a", "context": true}',
+    "a part without a type": b'{"content": [{"pinned": true}]}',
+    "what a tool was given": b'{"content": [{"type": "tool_use", "input": {"type": "text", "pinned": true}}]}',
+    "what a tool found": (
+        b'{"content": [{"type": "tool-result", "output": {"type": "json", "value": [{"type": "x", "pinned": true}]}}]}'
+    ),
     "text": b'{"content": "{\\"context\\": true}"}',
     "no object": b"[1]",
     "no JSON": b'{"pinned',

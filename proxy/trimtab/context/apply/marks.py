@@ -1,6 +1,6 @@
-"""The fields that a client sets for this proxy: `pinned` on a message, and `context` (true or false) on a text part. No
-upstream knows them, and a strict one refuses them: they are cut out of whatever is sent. Parts of other kinds may have
-a `context` of their own, as a document of the Messages API has.
+"""The fields that a client sets for this proxy: `pinned` on a message or a part of one, and `context` (true or false)
+on a text part. No upstream knows them, and a strict one refuses them: they are cut out of whatever is sent, also within
+the results of tools. Parts of other kinds may have a `context` of their own, as a document of the Messages API has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.read.texts import has_context_field
+from trimtab.context.read.texts import has_marks
 from trimtab.wire.body import fields_of
 from trimtab.wire.values import holds
 
@@ -27,6 +27,7 @@ def may_have_marks(data: bytes) -> bool:
 class _Mark(msgspec.Struct):
     pinned: Any = msgspec.UNSET
     content: Raw = Raw()
+    output: Raw = Raw()
     type: Any = None
     text: Raw = Raw()
     context: Any = None
@@ -36,7 +37,8 @@ _mark = msgspec.json.Decoder(_Mark).decode
 
 
 def is_marked(raw: bytes | Raw) -> bool:
-    """True for a message with one of the fields, of any value, and for a part with a `context`. Never raises."""
+    """True for a message, an item or a block with one of the fields, of any value, or with one in a part. Never
+    raises."""
     data = bytes(raw)
     if not any(name in data for name in _NAMES):
         return False
@@ -44,22 +46,23 @@ def is_marked(raw: bytes | Raw) -> bool:
         found = _mark(data)
         if found.pinned is not msgspec.UNSET:
             return True
-        if found.type is not None and isinstance(found.context, bool) and len(found.text):
-            return has_context_field([{"type": found.type, "text": "", "context": found.context}])
-        content = bytes(found.content)
-        return content[:1] == b"[" and has_context_field(msgspec.json.decode(content))
+        if isinstance(found.type, str) and isinstance(found.context, bool) and len(found.text):
+            return has_marks([{"type": found.type, "text": "", "context": found.context}])
+        lists = [bytes(each) for each in (found.content, found.output)]
+        return any([each[:1] == b"[" and has_marks(msgspec.json.decode(each)) for each in lists])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
 
 
 def unpin(raw: bytes | Raw) -> bytes:
-    """The message without these fields. Every other byte stays, but in a message or a part with very many fields, with
-    escapes in their names, or with a name that occurs twice."""
+    """The message, item or block without these fields. Every other byte stays, but in an object with very many fields,
+    with escapes in their names, or with a name that occurs twice."""
     data, fields = bytes(raw), fields_of(raw)
-    content = bytes(fields.get("content", b""))
-    if content[:1] == b"[" and may_have_marks(content) and (parts := _parts(content)) != content:
-        data = _replaced(data, fields, "content", parts)
-        fields = fields_of(data)
+    for name in ("content", "output"):
+        inner = bytes(fields.get(name, b""))
+        if inner and may_have_marks(inner) and (left := _unmarked(inner)) != inner:
+            data = _replaced(data, fields, name, left)
+            fields = fields_of(data)
     if _is_context(fields):
         data = _without(data, fields, "context")
         fields = fields_of(data)
@@ -69,14 +72,26 @@ def unpin(raw: bytes | Raw) -> bytes:
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 
 
+def _unmarked(content: bytes) -> bytes:
+    """A list of parts without the marks of each; also one within an output of the AI SDK."""
+    if content[:1] == b"[":
+        return _parts(content)
+    fields = fields_of(content) if content[:1] == b"{" else {}
+    if bytes(fields.get("type", b"")) != _CONTENT or bytes(fields.get("value", b""))[:1] != b"[":
+        return content
+    return _replaced(content, fields, "value", _parts(bytes(fields["value"])))
+
+
+_CONTENT = b'"content"'
+
+
 def _parts(content: bytes) -> bytes:
-    """A list of parts, each text part without its `context`."""
     pieces, at = [content[:1]], 1
     for part in map(bytes, msgspec.json.decode(content, type=list[Raw])):
         between = _BETWEEN.match(content, at)
         start = at if between is None else between.end()
-        fields = fields_of(part) if part[:1] == b"{" and may_have_marks(part) else {}
-        pieces += [content[at:start], _without(part, fields, "context") if _is_context(fields) else part]
+        marked = part[:1] == b"{" and may_have_marks(part) and has_marks([msgspec.json.decode(part)])
+        pieces += [content[at:start], unpin(part) if marked else part]
         at = start + len(part)
     return b"".join([*pieces, content[at:]])
 
@@ -86,7 +101,7 @@ def _is_context(fields: Mapping[str, Raw]) -> bool:
     if bytes(fields.get("context", b"")) not in (b"true", b"false"):
         return False
     part = {name: msgspec.json.decode(fields[name]) for name in ("type", "text", "context") if name in fields}
-    return has_context_field([part])
+    return has_marks([part])
 
 
 _NAME = re.compile(rb'[ \t\r\n]*"([^"\\]*)"[ \t\r\n]*:[ \t\r\n]*')

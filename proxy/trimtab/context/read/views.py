@@ -17,7 +17,7 @@ from xxhash import xxh3_128_digest
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
 from trimtab.context.read.fields import unknown_tokens
-from trimtab.context.read.texts import has_context_field, holds_context_field, text_of
+from trimtab.context.read.texts import has_marks, has_pinned, holds_marks, text_of
 from trimtab.context.texts import PLACEHOLDER
 
 PLACEHOLDER_TOKENS = text_tokens(PLACEHOLDER)
@@ -64,8 +64,8 @@ class View(msgspec.Struct, frozen=True, gc=False, array_like=True):
     calls: tuple[Call, ...] = ()
     call_tokens: int = 0  # of the arguments of its calls
     answers: str | None = None  # id of the call this message is the result of; "" for a legacy function result
-    pinned: bool = False  # the client marked it with `"pinned": true`
-    has_mark: bool = False  # it has a field `pinned`, or a text part with a `context`, which must not go upstream
+    pinned: bool = False  # the client marked it, or a part of it, with `"pinned": true`
+    has_mark: bool = False  # it or a part of it has a mark of the client's, which must not go upstream
     bound_tokens: int = 0  # of parts that are valid only after the very messages they were made after
     follows: bool = False  # it goes on with what the message before it began: see `structure.homes`
     cleared_tokens: int = 0  # of the whole message, with the placeholder as its content
@@ -155,6 +155,7 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
     other = unknown + _size(_reasoning(message))
     if message.name or message.refusal:
         other += _size(message.name) + _size(message.refusal)
+    has_mark = message.pinned is not UNSET or has_marks(content)
     return View(
         role=message.role,
         tokens=text + rest + arguments + names + other + MESSAGE_OVERHEAD,
@@ -164,8 +165,8 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         calls=calls,
         call_tokens=arguments,
         answers=_answers(message),
-        pinned=message.pinned is True,
-        has_mark=message.pinned is not UNSET or has_context_field(content),
+        pinned=message.pinned is True or (has_mark and has_pinned(content)),
+        has_mark=has_mark,
         cleared_tokens=names + other + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
         digest=key or digest(raw),
     )
@@ -197,7 +198,7 @@ def _opaque(raw: bytes) -> View:
         calls=tuple(Call(id, "") for id in ids),
         answers=_id(seen.tool_call_id) if seen.role in ("tool", "function") else None,
         pinned=seen.pinned is True,
-        has_mark=seen.pinned is not UNSET or holds_context_field(bytes(seen.content)),
+        has_mark=seen.pinned is not UNSET or holds_marks(bytes(seen.content)),
         cleared_tokens=size,
         digest=digest(raw),
     )

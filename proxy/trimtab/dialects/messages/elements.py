@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.texts import has_context_field
+from trimtab.context.read.texts import has_marks, has_pinned, holds_marks
 from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, asked, content_size, name_tokens
 from trimtab.context.read.views import digest as digest_of
 
@@ -83,7 +83,8 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         found = _opaque(data, key, role, answers)
     if element.pinned is not msgspec.UNSET:
         return msgspec.structs.replace(found, pinned=element.pinned is True, has_mark=True)
-    if not is_message and element.type == "text" and isinstance(element.context, bool):
+    is_context = not is_message and element.type == "text" and isinstance(element.context, bool)
+    if not found.has_mark and (is_context or holds_marks(bytes(element.content))):
         return msgspec.structs.replace(found, has_mark=True)
     return found
 
@@ -97,8 +98,9 @@ def _message_view(message: _Element, data: bytes, key: bytes) -> View:
         return _opaque(data, key, role)
     shape, chars, text, rest = content_size(content)
     tokens = text + rest + MESSAGE_OVERHEAD
-    planned, has_mark = "context" if role == "system" else role, has_context_field(content)
-    return View(planned, tokens, text, chars, shape, has_mark=has_mark, follows=role == "system", digest=key)
+    follows, has_mark = role == "system", has_marks(content)
+    pinned, planned = has_mark and has_pinned(content), "context" if follows else role
+    return View(planned, tokens, text, chars, shape, pinned=pinned, has_mark=has_mark, follows=follows, digest=key)
 
 
 def _answer_view(content: Raw, data: bytes, key: bytes) -> View:

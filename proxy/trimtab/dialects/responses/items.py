@@ -30,7 +30,7 @@ from trimtab.context.apply.rewrite import (
 from trimtab.context.edits import Stage
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
-from trimtab.context.read.texts import has_context_field
+from trimtab.context.read.texts import has_marks, has_pinned
 from trimtab.context.read.views import PLACEHOLDER_TOKENS, Call, View, asked, content_size, digest, name_tokens
 from trimtab.context.texts import CLEARED_ARGUMENTS, TRUNCATED
 from trimtab.wire.body import fields_of
@@ -76,8 +76,8 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _opaque(data, key, "assistant")
     found = _view(item, data, key)
-    if item.pinned is not msgspec.UNSET or has_context_field(item.content):
-        return msgspec.structs.replace(found, pinned=item.pinned is True, has_mark=True)
+    if item.pinned is not msgspec.UNSET or has_marks(item.content) or has_marks(item.output):
+        return msgspec.structs.replace(found, pinned=item.pinned is True or has_pinned(item.content), has_mark=True)
     return found
 
 
