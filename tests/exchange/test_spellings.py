@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chat import COMPLETION, WINDOW, post
-from tests.support.conversations import agent_run
+from tests.support.conversations import agent_run, prose
 from tests.support.running import running
 from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply
 from tests.support.summary_models import OPENING
@@ -13,6 +13,7 @@ from trimtab.exchange.spellings import api_path, deployment_of, deployment_path,
 from trimtab.upstream.routing import url_of
 
 CHAT = "/v1/chat/completions"
+AZURE_RESPONSES = "/openai/responses"
 AZURE = "/openai/deployments/my%20gpt/chat/completions"
 
 SPELLINGS: dict[str, str | None] = {
@@ -26,6 +27,12 @@ SPELLINGS: dict[str, str | None] = {
     "/messages/count_tokens": "/v1/messages/count_tokens",
     "/models/a%2Fb": "/v1/models/a%2Fb",
     AZURE: AZURE,
+    AZURE_RESPONSES: AZURE_RESPONSES,
+    "/openai/responses/resp_1": "/openai/responses/resp_1",
+    "/openai/models": "/openai/models",
+    "/openai/chat/completions": CHAT,
+    "/openai/admin": None,
+    "/openai/modelsx": None,
     "/v1/models": "/v1/models",
     "/v1": None,
     "/": None,
@@ -62,6 +69,22 @@ def test_a_deployment_is_the_model_of_its_path() -> None:
 @pytest.mark.parametrize("base", ["https://x.azure.com", "https://x.azure.com/openai", "https://x.azure.com/openai/v1"])
 def test_a_deployment_stands_once_in_the_url(base: str) -> None:
     assert url_of(base, AZURE, b"api-version=1") == f"https://x.azure.com{AZURE}?api-version=1"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("root", ["", "/openai", "/openai/v1"])
+async def test_azures_responses_are_managed_and_stay_at_their_path(root: str) -> None:
+    """As `AzureOpenAI().responses` asks for them. A summary goes the same way."""
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": OPENING + "so."}]}
+    answer = {"id": "resp_1", "object": "response", "status": "completed", "output": [message]}
+    toml = WINDOW + '[compaction]\nmodel = "same"\nmax_summary_tokens = 300\n'
+    said = [{"role": ("user", "assistant")[n % 2], "content": prose(600, n)} for n in range(31)]
+    async with ScriptedUpstream(json_reply(answer)) as upstream, running(upstream.origin + root, toml) as proxy:
+        answered = await post(proxy.url, {"model": "m", "input": said}, AZURE_RESPONSES + "?api-version=1")
+    assert answered.status == 200
+    assert "summarized=0" not in answered.headers["x-trimtab-edits"]
+    assert len(upstream.requests) > 1
+    assert {received.target for received in upstream.requests} == {AZURE_RESPONSES + "?api-version=1"}
 
 
 LONG = {"messages": agent_run(30)}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from trimtab.errors import Unauthorized
 from trimtab.exchange.incoming import Incoming
-from trimtab.exchange.spellings import deployment_of
+from trimtab.exchange.spellings import is_azure
 from trimtab.wire.request import Carried
 
 # Each may be all that tells two clients apart: Gemini's key, Portkey's key beside a provider's.
@@ -65,7 +65,7 @@ def credential(incoming: Incoming) -> bytes:
 def carried(incoming: Incoming) -> Carried:
     """What a call of our own takes over from a request, so that a gateway routes, bills and admits it as this one."""
     headers = tuple([pair for pair in incoming.headers if _is_carried(pair[0])])
-    return Carried(headers, incoming.query, incoming.path if deployment_of(incoming.path) else "")
+    return Carried(headers, incoming.query, incoming.path if is_azure(incoming.path) else "")
 
 
 def _is_carried(name: bytes) -> bool:

@@ -1,8 +1,9 @@
 """Which paths are the API's, in the spellings that people configure.
 
 A client's base URL may lack the `/v1`, have it twice, or have a provider's prefix before it; an Azure client names the
-deployment in the path. All of these are the one API. A few paths at the root, where clients of llama.cpp, Ollama and
-LiteLLM find the window of a model, are passed on; they only read. Anything else at the root is a page of our own.
+deployment in the path, or has `/openai` in the place of `/v1`. All of these are the one API. A few paths at the root,
+where clients of llama.cpp, Ollama and LiteLLM find the window of a model, are passed on; they only read. Anything else
+at the root is a page of our own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from urllib.parse import quote, unquote
 
 _PREFIXED = re.compile(r"/+(?:(?:openai|api)/+)?(?:v1/+)+(.+)")
 _WITHOUT = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)(?:/.*)?/?")
+_PREFIX_ALONE = re.compile(r"/openai(/(?:chat/completions|completions|embeddings)/?)")
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/(.+)")
+_AZURE_OTHERS = re.compile(r"/openai(/(?:responses|models|files)(?:/.*)?)")  # those that no deployment serves
 _AZURE_ROOT: Final = "/openai/"
 
 _NATIVE: Final = frozenset(
@@ -39,8 +42,10 @@ def api_path(method: str, path: str) -> str | None:
         return path
     if found := _PREFIXED.fullmatch(path):
         return f"/v1/{found[1]}"
-    if _AZURE.fullmatch(path) or (method, path) in _NATIVE:
+    if is_azure(path) or (method, path) in _NATIVE:
         return path
+    if found := _PREFIX_ALONE.fullmatch(path):
+        return f"/v1{found[1]}"
     return f"/v1{path}" if _WITHOUT.fullmatch(path) else None
 
 
@@ -58,7 +63,14 @@ def endpoint_of(path: str) -> str:
     escaped letter, a slash too many), so requests to them are managed like it."""
     if found := _AZURE.fullmatch(path):
         path = f"/v1/{found[2]}"
+    elif found := _AZURE_OTHERS.fullmatch(path):
+        path = f"/v1{found[1]}"
     return re.sub("/+", "/", unquote(path)).rstrip("/")
+
+
+def is_azure(path: str) -> bool:
+    """True for a path of Azure's own API, with a deployment or without."""
+    return path.startswith(_AZURE_ROOT) and bool(_AZURE.fullmatch(path) or _AZURE_OTHERS.fullmatch(path))
 
 
 def deployment_of(path: str) -> str:

@@ -29,8 +29,11 @@ _SHOWN_NAME = 100  # characters of a model name quoted back; anything longer is 
 
 # A dot segment could leave the path of base_url with the configured key. Servers find one in many spellings: escaped,
 # escaped twice (%252e), in overlong UTF-8 (%c0%ae), as a full-width dot, before parameters (`..;x`, Tomcat and Spring)
-# and before a NUL or a blank, where some cut a name off.
-_DOTS = re.compile(r"(?:^|[/\\])\s*\.{1,2}[\s\0]*(?:[;/\\]|$|\0)")
+# and before a NUL or a blank, where some cut a name off; with control characters in it, which some leave out; as
+# %u002e (IIS); and before an escaped `?` or `#`.
+_DOTS = re.compile(r"(?:^|[/\\])\s*\.{1,2}[\s\0]*(?:[;?#/\\]|$|\0)")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")
+_UNICODE_ESCAPE = re.compile(r"%u00([0-9a-f]{2})")
 _OVERLONG = (("%c0%ae", "."), ("%c0%af", "/"), ("%c1%9c", "\\"))
 _MOST_ESCAPES = 4  # layers of escapes that are removed; a path with more of them is refused
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\#?]|[^\x00-\x7f]")
@@ -73,9 +76,10 @@ def has_dot_segment(path: str) -> bool:
     """True when any server might find a dot segment in an escaped `path`, or when it is escaped more than
     `_MOST_ESCAPES` times."""
     for _ in range(_MOST_ESCAPES):
-        if _DOTS.search(unicodedata.normalize("NFKC", path)):
+        normal = unicodedata.normalize("NFKC", path)
+        if _DOTS.search(normal) or _DOTS.search(_CONTROLS.sub("", normal)):
             return True
-        plain = path.lower()
+        plain = _UNICODE_ESCAPE.sub("%\\1", path.lower())
         for overlong, sign in _OVERLONG:
             plain = plain.replace(overlong, sign)
         plain = unquote(plain)
