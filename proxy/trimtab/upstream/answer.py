@@ -13,7 +13,7 @@ from types import TracebackType
 
 import aiohttp
 
-from trimtab.upstream.aiohttp_hooks import arrived, stop_read_timer
+from trimtab.upstream.aiohttp_hooks import Response, arrived, stop_read_timer
 from trimtab.upstream.failures import AIOHTTP_ERRORS, interruption
 from trimtab.upstream.settings import UpstreamSettings
 
@@ -24,7 +24,7 @@ class Answer:
 
     __slots__ = ("_head", "_response", "_upstream", "fields", "headers", "retries", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, upstream: UpstreamSettings) -> None:
+    def __init__(self, response: Response | aiohttp.ClientResponse, upstream: UpstreamSettings) -> None:
         self.status: int = response.status
         self.retries = 0  # failed tries before this answer
         self.headers: list[tuple[bytes, bytes]] = [(name.lower(), value) for name, value in response.raw_headers]
@@ -107,7 +107,7 @@ class _Silence:
 
     __slots__ = ("_content", "_loop", "_seconds", "_timer", "since")
 
-    def __init__(self, response: aiohttp.ClientResponse, seconds: float) -> None:
+    def __init__(self, response: Response | aiohttp.ClientResponse, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._content, self._seconds = response.content, seconds
         self.since: float | None = None

@@ -64,8 +64,13 @@ class Call:
         self.upstream = upstream
         self.method = method
         self.url = url
-        self.headers = CIMultiDict(_texts(headers))
+        self.headers = headers
         self.body = body if isinstance(body, bytes) else Upload(body)
+
+    @property
+    def texts(self) -> CIMultiDict[str]:
+        """The headers as text. What is no UTF-8 is read as Latin-1 (RFC 9110 §5.5), and would be written as UTF-8."""
+        return CIMultiDict([(_text(name), _text(value)) for name, value in self.headers])
 
     @property
     def data(self) -> bytes | Upload | Pieces | None:
@@ -157,14 +162,6 @@ def is_about_the_request(status: int, body: bytes) -> bool:
 
 def _value(answer: Head, name: bytes) -> bytes:
     return answer.fields.get(name, b"").strip()
-
-
-def _texts(headers: Pairs) -> list[tuple[str, str]]:
-    """Headers as aiohttp takes them. It writes UTF-8; bytes that are not UTF-8 are read as Latin-1 (RFC 9110 §5.5)."""
-    try:
-        return [(name.decode(), value.decode()) for name, value in headers]
-    except UnicodeDecodeError:
-        return [(_text(name), _text(value)) for name, value in headers]
 
 
 def _text(value: bytes) -> str:

@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from trimtab.errors import UpstreamUnreachable
-from trimtab.upstream.aiohttp_hooks import Connector, Request, post
+from trimtab.upstream.aiohttp_hooks import Connector, Request, Response, post
 from trimtab.upstream.answer import Answer
 from trimtab.upstream.call import Call, TryAgain, Upload, asked_wait, is_about_the_request, tries
 from trimtab.upstream.failures import AIOHTTP_ERRORS, Failure, failure
@@ -115,14 +115,16 @@ class Client:
         try:
             session = self._sessions.get((upstream.verify_tls, upstream.ca_file)) or self.session(upstream)
             url, timeout = _url(call.url), _timeouts(upstream.connect_timeout_s, upstream.read_timeout_s)
-            if call.method == "POST" and upstream.proxy is None:
-                response = await post(session, url, call.headers, call.data, timeout)
+            data = call.data
+            response: Response | aiohttp.ClientResponse
+            if isinstance(data, bytes) and call.method == "POST" and upstream.proxy is None:
+                response = await post(session, url, call.headers, data, timeout)
             else:
                 response = await session.request(
                     call.method,
                     url,
-                    headers=call.headers,
-                    data=call.data,
+                    headers=call.texts,
+                    data=data,
                     allow_redirects=False,
                     timeout=timeout,
                     proxy=upstream.proxy,

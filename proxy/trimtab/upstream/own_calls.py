@@ -81,7 +81,7 @@ class OwnCalls:
 
     async def _attempt(self, call: Call, body: bytes, limit: int) -> Reply | Failure:
         upstream = call.upstream
-        headers = httpx.Headers(list(call.headers.items()), encoding="utf-8")
+        headers = httpx.Headers(list(call.texts.items()), encoding="utf-8")
         try:
             client = self._httpx(upstream)
             request = client.build_request(
