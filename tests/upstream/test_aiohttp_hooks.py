@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.client_proto import ResponseHandler
-from yarl import URL
 
 from tests.support.scripted import CLOSE, STALL, Pause, ScriptedUpstream, chunk, json_reply, reply, sse_reply
 from trimtab.errors import UpstreamUnreachable
@@ -41,7 +40,7 @@ async def test_every_private_name_that_is_hooked_is_still_there() -> None:
         "ClientRequest": (aiohttp.ClientRequest, ["update_headers", "update_auto_headers", "_skip_auto_headers"]),
         "ResponseHandler": (
             ResponseHandler(loop),
-            ["set_exception", "_payload", "read_timeout", "read", "start_timeout", "writing_paused"],
+            ["set_exception", "_payload", "read_timeout", "read", "start_timeout", "writing_paused", "_reading_paused"],
         ),
         "TCPConnector": (plain, ["_factory", "_loop"]),
         "ClientSession": (session, ["_read_bufsize", "_max_line_size", "_max_field_size", "_max_headers"]),
@@ -60,6 +59,7 @@ async def test_every_private_name_that_is_hooked_is_still_there() -> None:
 async def test_every_hook_is_called_as_it_was_written_for() -> None:
     assert list(inspect.signature(aiohttp.ClientRequest.update_headers).parameters) == ["self", "headers"]
     assert list(inspect.signature(aiohttp.StreamReader._read_nowait).parameters) == ["self", "n"]
+    assert "resume_parser" in inspect.signature(ResponseHandler.resume_reading).parameters
     assert "exc" in inspect.signature(ResponseHandler.set_exception).parameters
     assert {"headers", "loop"} <= set(inspect.signature(aiohttp.ClientRequest).parameters)
     assert list(inspect.signature(aiohttp.TCPConnector.connect).parameters) == ["self", "req", "traces", "timeout"]
@@ -95,7 +95,7 @@ URL_TIMEOUTS = aiohttp.ClientTimeout(sock_read=1)
 async def sent(upstream: ScriptedUpstream, headers: Pairs, body: bytes = b"one") -> Response:
     """The answer to a body that was posted."""
     session = open_session()
-    answer = await post(session, URL(f"{upstream.base_url}/x?y=%7E"), headers, body, URL_TIMEOUTS)
+    answer = await post(session, f"{upstream.base_url}/x?y=%7E", headers, body, URL_TIMEOUTS)
     async with asyncio.timeout(2):
         await answer.content.read()
     await session.close()
@@ -154,7 +154,7 @@ async def test_an_answer_that_comes_before_the_request_is_out_is_given_and_ends_
 
     session = open_session()
     async with upstream_that(early) as origin:
-        answer = await post(session, URL(f"{origin}/x"), [], LARGE, URL_TIMEOUTS)
+        answer = await post(session, f"{origin}/x", [], LARGE, URL_TIMEOUTS)
         assert (answer.status, await answer.content.read()) == (413, b"too large")
         assert answer.connection is None, "the answer has ended"
         assert not session.connector._conns  # type: ignore[union-attr]
@@ -174,10 +174,10 @@ async def test_silence_is_measured_from_when_the_request_is_out() -> None:
 
     session, timeouts = open_session(), aiohttp.ClientTimeout(sock_read=0.3)
     async with upstream_that(slowly) as origin:
-        answer = await post(session, URL(f"{origin}/x"), [], LARGE, timeouts)
+        answer = await post(session, f"{origin}/x", [], LARGE, timeouts)
         assert await answer.content.read() == b'{"n":1}'
         with pytest.raises(aiohttp.SocketTimeoutError):
-            await post(session, URL(f"{origin}/x"), [], LARGE, timeouts)
+            await post(session, f"{origin}/x", [], LARGE, timeouts)
         await session.close()
 
 
@@ -194,7 +194,7 @@ async def test_who_leaves_while_the_request_is_written_closes_the_connection() -
 
     session = open_session()
     async with upstream_that(stalled) as origin:
-        sending = asyncio.ensure_future(post(session, URL(f"{origin}/x"), [], LARGE, URL_TIMEOUTS))
+        sending = asyncio.ensure_future(post(session, f"{origin}/x", [], LARGE, URL_TIMEOUTS))
         await asyncio.sleep(0.1)
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -208,7 +208,7 @@ async def test_an_upgrade_that_nobody_asked_for_is_an_error_and_ends_the_connect
     script = [b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", Pause(1)]
     async with ScriptedUpstream(script) as upstream:
         session = open_session()
-        answer = await post(session, URL(f"{upstream.base_url}/x"), [], b"", URL_TIMEOUTS)
+        answer = await post(session, f"{upstream.base_url}/x", [], b"", URL_TIMEOUTS)
         assert answer.status == 101
         assert not session.connector._conns  # type: ignore[union-attr]
         await session.close()
@@ -222,7 +222,7 @@ async def test_a_connection_that_was_closed_while_it_waited_is_not_used() -> Non
     async with ScriptedUpstream([*json_reply({"n": 1}), CLOSE]) as upstream:
         session = open_session()
         for _ in range(3):
-            answer = await post(session, URL(f"{upstream.base_url}/x"), [], b"{}", URL_TIMEOUTS)
+            answer = await post(session, f"{upstream.base_url}/x", [], b"{}", URL_TIMEOUTS)
             assert await answer.content.read() == b'{"n":1}'
             await asyncio.sleep(0.02)
         await session.close()
@@ -232,7 +232,7 @@ async def test_a_connection_that_was_closed_while_it_waited_is_not_used() -> Non
 async def test_who_waits_for_an_answer_that_is_closed_gets_an_error() -> None:
     async with ScriptedUpstream(sse_reply(b"1", STALL)) as upstream:
         session = open_session()
-        answer = await post(session, URL(f"{upstream.base_url}/x"), [], b"", URL_TIMEOUTS)
+        answer = await post(session, f"{upstream.base_url}/x", [], b"", URL_TIMEOUTS)
         waiting = asyncio.ensure_future(answer.content.readexactly(100))
         await asyncio.sleep(0.05)
         answer.close()

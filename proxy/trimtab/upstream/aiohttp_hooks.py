@@ -12,7 +12,7 @@ import asyncio
 import socket
 import ssl
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -91,28 +91,44 @@ class Response:
             connection.release()
 
 
+class _Target(NamedTuple):
+    """Where a URL leads to. `request` is what aiohttp finds or opens a connection for. It is not sent itself, so one
+    serves all requests to a URL."""
+
+    request: Request
+    line: bytes
+    host: bytes
+
+
+def _target(url: str, loop: asyncio.AbstractEventLoop) -> _Target:
+    to = URL(url, encoded=True)
+    line, host = b"POST %b HTTP/1.1\r\n" % to.raw_path_qs.encode(), to.host_port_subcomponent or ""
+    return _Target(Request("POST", to, loop=loop, headers=CIMultiDict[str]()), line, host.encode())
+
+
 async def post(
-    session: aiohttp.ClientSession, url: URL, headers: Pairs, body: bytes, timeouts: aiohttp.ClientTimeout
+    session: aiohttp.ClientSession, url: str, headers: Pairs, body: bytes, timeouts: aiohttp.ClientTimeout
 ) -> Response:
     """What `session.request("POST", ...)` comes to for a body that is there, without redirects, cookies, traces, a
     proxy and a total timeout.
 
     Only the head of the request is written here: connections, their pool, their timeouts and the parser of answers are
     aiohttp's. It makes a dozen objects and a task for a request, and reads and writes its headers four times: a
-    seventh of the calls of functions that relaying 2 KB took. Host and Content-Length are added where they are
-    missing. Raises as the session's method does, but for an OSError of a socket, which it would wrap.
+    sixth of the calls of functions that relaying 2 KB took. Host and Content-Length are added where they are missing.
+    Raises as the session's method does, but for an OSError of a socket, which it would wrap.
     """
-    connector = cast("Connector", session.connector)
-    request = connector.request_to(url)
-    head = _head(url, headers, len(body))
+    connector: Any = session.connector
+    target: _Target = connector.target(url)
+    head = _head(target, headers, len(body))
     try:
-        connection = await connector.connect(request, traces=[], timeout=timeouts)
+        connection: Connection = await connector.connect(target.request, traces=[], timeout=timeouts)
     except TimeoutError as slow:
-        raise aiohttp.ConnectionTimeoutError(f"no connection to {url.host} in time") from slow
-    reply = None
+        raise aiohttp.ConnectionTimeoutError(f"no connection to {target.request.url.host} in time") from slow
+    response = None
     try:
-        protocol, transport = connection.protocol, connection.transport
-        if protocol is None or transport is None or transport.is_closing():
+        protocol: Any = connection.protocol
+        transport = protocol.transport
+        if transport is None or transport.is_closing():
             raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
         protocol.set_response_params(
             timer=_NO_TIMER,
@@ -128,45 +144,42 @@ async def post(
             transport.write(head + body)
         else:
             transport.writelines((head, body))
-        cast("_Protocol", protocol).start_timeout_once_out()
+        protocol.start_timeout_once_out()
         message, content = await protocol.read()
         while 100 <= message.code < 200 and message.code != 101:  # an interim answer: the real one follows
             message, content = await protocol.read()
-        reply = Response(connection, request, message, content)
-        return reply
+        response = Response(connection, target.request, message, content)
+        return response
     except HttpProcessingError as broken:
         raise aiohttp.ClientResponseError(
-            request.request_info, (), status=broken.code, message=broken.message, headers=broken.headers
+            target.request.request_info, (), status=broken.code, message=broken.message, headers=broken.headers
         ) from broken
     finally:
-        if reply is None:
+        if response is None:
             connection.close()
 
 
-def _request_to(url: URL, loop: asyncio.AbstractEventLoop) -> Request:
-    """What aiohttp finds or opens a connection for. It is not sent itself, so one serves all requests to a URL."""
-    return Request("POST", url, loop=loop, headers=CIMultiDict[str]())
-
-
-def _head(url: URL, headers: Pairs, length: int) -> bytes:
+def _head(target: _Target, headers: Pairs, length: int) -> bytes:
     """The request line and the headers. Raises ValueError for a line break where none may be."""
     there = dict(headers)
     if b"host" not in there:
-        headers = [(b"Host", (url.host_port_subcomponent or "").encode()), *headers]
+        headers = [(b"Host", target.host), *headers]
     if b"content-length" not in there:
         headers = [*headers, (b"Content-Length", b"%d" % length)]
-    lines = [b"%b: %b\r\n" % pair for pair in headers]
-    head = b"POST %b HTTP/1.1\r\n%b\r\n" % (url.raw_path_qs.encode(), b"".join(lines))
-    if head.count(b"\n") != len(lines) + 2:
+    fields = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    if fields.count(b"\n") != len(headers):
         raise ValueError("a line break in a header")
-    return head
+    return b"%b%b\r\n" % (target.line, fields)
 
 
 class _Protocol(ResponseHandler):
-    """A connection that reports broken framing to whoever reads the body.
+    """A connection that reports broken framing to whoever reads the body, and resumes only what was paused.
 
     When the chunks of an answer are framed wrongly, aiohttp 3.14 closes the connection and stops its read timeout, but
     leaves the body without an exception: its reader would wait forever.
+
+    aiohttp resumes its parser and its transport whenever a piece of a body is read: a tenth of what relaying a chunk
+    calls, where nothing was paused.
     """
 
     _starts_later = False  # the read timeout: the request is still on its way
@@ -177,6 +190,10 @@ class _Protocol(ResponseHandler):
             self._starts_later = True
         else:
             self.start_timeout()
+
+    def resume_reading(self, *parser: Any, **named: Any) -> None:
+        if self._reading_paused:
+            super().resume_reading(*parser, **named)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -203,7 +220,7 @@ class Connector(aiohttp.TCPConnector):
     def __init__(self, tls: ssl.SSLContext | bool = True) -> None:
         super().__init__(limit=0, keepalive_timeout=30.0, socket_factory=_socket, ssl=tls)
         self._factory = cast("partial[ResponseHandler]", partial(_Protocol, loop=self._loop))
-        self.request_to = lru_cache(_MOST_URLS)(partial(_request_to, loop=self._loop))
+        self.target = lru_cache(_MOST_URLS)(partial(_target, loop=self._loop))
 
 
 def stop_read_timer(response: Response | aiohttp.ClientResponse) -> bool:

@@ -114,15 +114,14 @@ class Client:
         upstream = call.upstream
         try:
             session = self._sessions.get((upstream.verify_tls, upstream.ca_file)) or self.session(upstream)
-            url, timeout = _url(call.url), _timeouts(upstream.connect_timeout_s, upstream.read_timeout_s)
-            data = call.data
+            timeout, data = _timeouts(upstream.connect_timeout_s, upstream.read_timeout_s), call.data
             response: Response | aiohttp.ClientResponse
             if isinstance(data, bytes) and call.method == "POST" and upstream.proxy is None:
-                response = await post(session, url, call.headers, data, timeout)
+                response = await post(session, call.url, call.headers, data, timeout)
             else:
                 response = await session.request(
                     call.method,
-                    url,
+                    URL(call.url, encoded=True),
                     headers=call.texts,
                     data=data,
                     allow_redirects=False,
@@ -149,11 +148,6 @@ async def _would_be_the_same(answer: Answer) -> bool:
     return is_about_the_request(
         answer.status, decode_or_empty(body, fields.get(b"content-encoding", b"").decode("latin-1"), _SHORT_ERROR)
     )
-
-
-@lru_cache(maxsize=256)
-def _url(url: str) -> URL:
-    return URL(url, encoded=True)
 
 
 @lru_cache(maxsize=64)
