@@ -145,11 +145,13 @@ class ConversationTooLong(RequestError):
 
 
 class UpstreamError(TrimtabError):
-    """The upstream failed, or its answer cannot be used. `retries`: tries of the same call that failed before."""
+    """The upstream failed, or its answer cannot be used. `retries`: tries of the same call that failed before;
+    `reached`: it may have got the request."""
 
     status = 502
     type = "upstream_error"
     retries = 0
+    reached = True
 
 
 class RejectedLate(UpstreamError):

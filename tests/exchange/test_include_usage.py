@@ -7,7 +7,8 @@ import pytest
 from tests.support.chat import post
 from tests.support.conversations import chat
 from tests.support.running import running, settings
-from tests.support.scripted import Received, ScriptedUpstream, Step, json_reply, reply, sse_reply
+from tests.support.scripted import CLOSE, RESET, Received, ScriptedUpstream, Step, chunk, json_reply, reply, sse_reply
+from tests.support.streams import BEGUN, END
 from trimtab.exchange.include_usage import IncludeUsage, is_for_us
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,13 @@ REFUSALS: dict[str, list[Step]] = {
     "a 500": reply(500, b"Internal Server Error"),
     "a stream of nothing": reply(200, b"", EVENTS),
     "a stream of its end alone": reply(200, b"data: [DONE]\n\n", EVENTS),
+    "a stream of its end alone, in chunks": sse_reply(),
+    "an error in a stream": sse_reply(b'{"error":{"message":"Extra inputs are not permitted"}}'),
+    "an error event": [BEGUN, chunk(b'event: error\ndata: {"message":"unknown field"}\n\n'), END],
+    "an error in a 200": json_reply({"error": {"message": "unknown field"}}),
+    "a connection that is closed": [CLOSE],
+    "a connection that is reset": [RESET],
+    "a stream that breaks off before its first event": [BEGUN, CLOSE],
     "nothing at all": reply(200, b""),
 }
 
@@ -61,6 +69,32 @@ async def test_where_it_was_taken_once_only_an_error_that_names_it_is_tried_agai
         answers = [await post(proxy.url, STREAM) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 500, 200]
     assert [asks(request) for request in upstream.requests] == [True, True, True, False]
+
+
+async def test_what_one_model_refuses_another_may_take() -> None:
+    """Behind one gateway are servers of many kinds."""
+
+    def gateway(received: Received) -> list[Step]:
+        strict = asks(received) and received.json()["model"] == "strict"
+        return reply(422) if strict else sse_reply(TOKEN, *([USAGE] if asks(received) else []))
+
+    async with ScriptedUpstream(gateway) as upstream, running(settings(upstream.base_url, ASKING)) as proxy:
+        answers = [await post(proxy.url, {**STREAM, "model": model}) for model in ("m", "strict", "strict", "m")]
+    assert all(TOKEN in answer.body for answer in answers)
+    assert [asks(request) for request in upstream.requests] == [True, True, False, False, True]
+
+
+async def test_an_upstream_that_cannot_be_reached_is_not_called_again() -> None:
+    async with running(settings("http://127.0.0.1:9", ASKING)) as proxy:
+        answer = await post(proxy.url, STREAM)
+    assert (answer.status, answer.json()["error"]["code"]) == (502, "upstream_unreachable")
+
+
+def test_the_models_that_are_remembered_are_bounded() -> None:
+    known = IncludeUsage()
+    for n in range(1_000):
+        known.learn("a", f"m{n}", was_set=True)
+    assert (known.takes("a", "m0"), known.takes("a", "m999")) == (False, True)
 
 
 async def test_where_it_fails_without_it_too_the_client_gets_that_answer() -> None:

@@ -15,6 +15,7 @@ from trimtab.exchange.offload import LIGHT_PIECE, read_beside
 from trimtab.overflow.classify import Overflow, classify_event
 from trimtab.overflow.empty import empty_stream
 from trimtab.overflow.sent import Sent
+from trimtab.overflow.unwrap import unwrap_event
 from trimtab.upstream.answer import Answer
 from trimtab.wire import sse
 from trimtab.wire.encoding import Decoder, decoder
@@ -32,7 +33,7 @@ _HEAD, _HEAD_LIMIT = 64, 16 << 10  # bytes that show whether an event may be an 
 
 class Beginning:
     """The beginning of a stream: `size` bytes of it, up to the first event that says something, and what that says.
-    `is_json`: it is no stream, in spite of its label."""
+    `failed`: it is an error; `is_json`: the whole is JSON, in spite of its label."""
 
     def __init__(
         self, answer: Answer, encoding: str, patience_s: float, sent: Sent | None, says_nothing: Callable[[bytes], bool]
@@ -42,7 +43,7 @@ class Beginning:
         self._unpacked = unpacking(encoding)
         self._tap, self._text = sse.Tap(), b""
         self.size = 0
-        self.has_events = self.is_json = False
+        self.has_events = self.failed = self.is_json = False
         self.overflow: Overflow | None = None
 
     async def read(self) -> None:
@@ -87,7 +88,9 @@ class Beginning:
         self.overflow = next(filter(None, (classify_event(event, self._sent) for event in events)), None)
         self.has_events = self.has_events or any(event != sse.DONE for event in events)
         self._quiet = self._quiet or bool(events)  # and goes on being so while they say nothing
-        return self.overflow is not None or not all(map(self._says_nothing, events))
+        self.failed = self.failed or any(unwrap_event(event, self._sent) is not None for event in events)
+        # A stream that has nothing but its end has ended: that is waited for.
+        return self.overflow is not None or not all(event == sse.DONE or self._says_nothing(event) for event in events)
 
     def _may_be_an_error(self) -> bool:
         """So far there are only comments, or too few bytes to know, or the word "error" is there."""

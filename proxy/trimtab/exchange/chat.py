@@ -13,6 +13,7 @@ import msgspec
 
 from trimtab.conversations.elsewhere import Elsewhere
 from trimtab.conversations.turns import Turn
+from trimtab.errors import UpstreamUnreachable
 from trimtab.exchange.access import carried, credential
 from trimtab.exchange.begun import not_the_stream, waiting
 from trimtab.exchange.decide import Shaping, untouched
@@ -179,15 +180,20 @@ class ChatExchange:
         """Call the upstream. One that refuses `include_usage` is called as the client would have called it, and never
         gets it again."""
         self._include_usage = self._decider.include_usage(self._upstream, self._shaping, self._caller)
-        verdict = await self._call()
-        asked = self._decider.usage_asked
-        if not self._include_usage or not asked.is_to_blame(self._upstream.name, verdict):
-            return verdict
-        await verdict.answer.aclose()
+        asked, upstream, model = self._decider.usage_asked, self._upstream.name, self._shaping.request.model
+        try:
+            verdict = await self._call()
+        except UpstreamUnreachable as error:
+            if not self._include_usage or not error.reached or asked.takes(upstream):
+                raise
+        else:
+            if not self._include_usage or not asked.is_to_blame(upstream, model, verdict):
+                return verdict
+            await verdict.answer.aclose()
         self._include_usage = False
         verdict = await self._call()
-        if verdict.answer.status < 400 and not verdict.empty:
-            asked.learn(self._upstream.name, was_set=False, again=True)
+        if not verdict.empty and not verdict.reports_error:
+            asked.learn(upstream, model, was_set=False, again=True)
         return verdict
 
     async def _summary(self, compaction: Compaction) -> Gathered:
@@ -275,7 +281,8 @@ class ChatExchange:
         usage, request = relayed.usage, self._shaping.request
         if request.stream and relayed.stream and not request.include_usage and relayed.failure is None:
             reported, was_set = usage is not None, self._include_usage
-            self._decider.usage_asked.learn(self._upstream.name, was_set=was_set, reported=reported)
+            asked = self._decider.usage_asked
+            asked.learn(self._upstream.name, request.model, was_set=was_set, reported=reported)
         if usage is not None or not request.stream or request.include_usage or self._include_usage:
             self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None, self._caller)
         if self._compaction is not None:

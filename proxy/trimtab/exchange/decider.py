@@ -122,7 +122,7 @@ class Decider:
     def include_usage(self, upstream: UpstreamSettings, shaping: Shaping, caller: Caller = ANYONE) -> bool:
         """Whether to set `include_usage` on a stream whose client did not."""
         request = shaping.request
-        if not request.stream or request.include_usage or not self.usage_asked.may_set(upstream.name):
+        if not request.stream or request.include_usage or not self.usage_asked.may_set(upstream.name, request.model):
             return False
         return self.limits.include_usage(upstream.name, request.model, shaping.plan.sent, caller)
 

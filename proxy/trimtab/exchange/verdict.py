@@ -19,6 +19,7 @@ from trimtab.overflow.classify import Overflow, classify
 from trimtab.overflow.empty import empty_answer
 from trimtab.overflow.normalize import normalize
 from trimtab.overflow.sent import Sent
+from trimtab.overflow.unwrap import unwrap
 from trimtab.overflow.vetoes import is_about_rate_or_quota
 from trimtab.upstream.answer import Answer
 from trimtab.wire.encoding import decode_or_empty
@@ -38,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """An answer and what its beginning says. `body` is the whole of it, where it was read to its end; `events`: a
     stream of which something has arrived; `blank`: only blank bytes have, which keep the client waiting;
     `too_many_bytes`: the request's body was too large in bytes; `sent`: what it answers, where its size in tokens is
-    known; `empty`: it ended without a single event, or byte."""
+    known; `empty`: it ended without a single event, or byte; `failed`: a stream that begins with an error."""
 
     answer: Answer
     overflow: Overflow | None = None
@@ -50,6 +51,14 @@ class Verdict(msgspec.Struct, frozen=True):
     encoding: str = ""
     sent: Sent | None = None
     empty: bool = False
+    failed: bool = False
+
+    @property
+    def reports_error(self) -> bool:
+        """Whether it is an error, by its status or in spite of it."""
+        if self.answer.status >= 400 or self.failed or self.body is None or self.stream:
+            return self.answer.status >= 400 or self.failed
+        return any(unwrap(self.answer.status, decode_or_empty(self.body, self.encoding, ERROR_LIMIT)))
 
     def blames(self, fields: Iterable[bytes]) -> bool:
         """Whether the request was refused with a 4xx whose body names one of these fields."""
@@ -95,9 +104,16 @@ async def _of_stream(beginning: Beginning, answer: Answer, encoding: str, sent: 
     overflow = beginning.overflow
     if overflow is None and beginning.size and sent is not None and not encoding:
         overflow = await empty(answer, beginning.size, sent)
-    events = beginning.size > 0
-    ended = answer.complete and not beginning.has_events
-    return Verdict(answer, overflow, stream=True, events=events, encoding=encoding, sent=sent, empty=ended)
+    return Verdict(
+        answer,
+        overflow,
+        stream=True,
+        events=beginning.size > 0,
+        encoding=encoding,
+        sent=sent,
+        empty=answer.complete and not beginning.has_events,
+        failed=beginning.failed,
+    )
 
 
 async def read_past_blanks(answer: Answer, size: int) -> bytes:

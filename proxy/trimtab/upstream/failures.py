@@ -126,7 +126,9 @@ def failure(raised: BaseException, upstream: UpstreamSettings) -> Failure:
     sentence = row.sentence.format(
         connect=upstream.connect_timeout_s, read=upstream.read_timeout_s, cause=_cause(raised)
     )
-    return Failure(row.error(f"The upstream {upstream.name!r} ({upstream.base_url}) {sentence}"), row.retry)
+    error = row.error(f"The upstream {upstream.name!r} ({upstream.base_url}) {sentence}")
+    error.reached = row.retry is not Retry.SAFE
+    return Failure(error, row.retry)
 
 
 def interruption(raised: BaseException, upstream: UpstreamSettings) -> UpstreamError:
