@@ -14,7 +14,7 @@ from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping, decide
-from trimtab.exchange.incoming import Headers, Incoming, first_values
+from trimtab.exchange.incoming import Headers, Incoming, asks_of, first_values
 from trimtab.exchange.spellings import endpoint_of
 from trimtab.exchange.verdict import Verdict, inspect
 from trimtab.limits import Limit
@@ -29,7 +29,8 @@ WINDOW = Limit(context_size=8_192, max_output_tokens=1_024, source="configured")
 def incoming(path: str = "/v1/chat/completions", method: str = "POST", **headers: str) -> Incoming:
     """A request with these headers, `_` for `-`."""
     named = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
-    return Incoming(method, path, endpoint_of(path), b"", named, "req-1", first_values(named))
+    fields = first_values(named)
+    return Incoming(method, path, endpoint_of(path), b"", named, "req-1", fields, asks_of(fields))
 
 
 def request(messages: list[Any], **fields: Any) -> Request:

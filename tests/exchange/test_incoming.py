@@ -9,7 +9,7 @@ import pytest
 from tests.exchange.requests import incoming
 from trimtab.dialects.chat import CHAT as DIALECT
 from trimtab.errors import BodyTooLarge
-from trimtab.exchange.incoming import CHAT, Bounds, Incoming, first_values
+from trimtab.exchange.incoming import CHAT, Asks, Bounds, Incoming, first_values
 from trimtab.exchange.spellings import paths_of
 
 
@@ -18,16 +18,22 @@ from trimtab.exchange.spellings import paths_of
     [("true", True), (" True ", True), ("1", True), ("yes", True), ("false", False), ("0", False), ("", False)],
 )
 def test_a_flag_is_on_for_the_usual_words(value: str, on: bool) -> None:
-    assert incoming(x_flag=value).flag(b"x-flag") is on
+    assert incoming(x_trimtab_bypass=value).asks == Asks(bypass=on)
+    assert incoming(x_trimtab_observe=value).asks == Asks(observe=on)
+    assert incoming(x_trimtab_explain=value).asks == Asks(explain=on)
 
 
-def test_a_flag_that_is_not_there_is_off() -> None:
-    assert not incoming().flag(b"x-flag")
+def test_without_headers_of_ours_nothing_is_asked() -> None:
+    assert incoming(x_trimtab_conversation="c", accept="x").asks == Asks()
+
+
+def test_names_are_kept_as_they_were_sent() -> None:
+    assert incoming(x_trimtab_profile="caf\xe9", x_trimtab_hint="Replan").asks == Asks(profile="caf\xe9", hint="Replan")
 
 
 def test_the_first_of_repeated_headers_counts_and_any_byte_can_be_read() -> None:
     headers = [(b"a", b"\xff1"), (b"a", b"2")]
-    request = Incoming("GET", "/v1/x", "/v1/x", b"", headers, "r", first_values(headers))
+    request = Incoming("GET", "/v1/x", "/v1/x", b"", headers, "r", first_values(headers), Asks())
     assert request.header(b"a") == "ÿ1"
     assert request.header(b"b") == ""
 

@@ -26,7 +26,7 @@ from tests.support.scripted import (
     json_reply,
     reply,
 )
-from trimtab.exchange.incoming import Incoming, first_values
+from trimtab.exchange.incoming import Incoming, asks_of, first_values
 from trimtab.exchange.notes import Notes
 from trimtab.exchange.passthrough import merged, named_model, pass_through
 from trimtab.settings import parse
@@ -38,7 +38,7 @@ QUIET = '[limits]\ndiscover = false\nask_usage = "never"\n'
 
 
 def incoming(path: str, headers: list[tuple[bytes, bytes]] = JSON) -> Incoming:
-    return Incoming("POST", path, path, b"", headers, "r", first_values(headers))
+    return Incoming("POST", path, path, b"", headers, "r", first_values(headers), asks_of({}))
 
 
 NAMED = [

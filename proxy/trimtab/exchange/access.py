@@ -56,9 +56,10 @@ class Access:
 
 def credential(incoming: Incoming) -> bytes:
     """The credential as sent, in any of its three headers; empty without one."""
+    fields = incoming.fields
     for name in (b"authorization", b"api-key", b"x-api-key"):
-        if value := incoming.fields.get(name):
-            return value
+        if fields.get(name):
+            return fields[name]
     return b""
 
 
@@ -77,8 +78,8 @@ def tenant(incoming: Incoming) -> bytes:
     empty without any."""
     fields = incoming.fields
     parts = [name + b": " + fields[name] for name in _KEYS if fields.get(name)]
-    if cookie := fields.get(b"cookie"):
-        parts += sorted(_lasting_cookies(cookie))
+    if b"cookie" in fields:
+        parts += sorted(_lasting_cookies(fields[b"cookie"]))
     if query := incoming.query:
         parts += [b"?" + part for part in query.split(b"&") if part[:4].lower() == b"key=" and part[4:]]
     if len(parts) == 1 and (primary := credential(incoming)):

@@ -55,7 +55,7 @@ class ChatExchange:
         self._telemetry, self._compaction = services.telemetry, services.compaction
         self._incoming, self._notes = incoming, notes
         self._gathered = NO_SUMMARY
-        self._explain = incoming.flag(b"x-trimtab-explain")
+        self._explain = incoming.asks.explain
         self._include_usage = False  # set on the stream by us, not by the client
         self._begun = False  # the client has bytes of a stream
 
@@ -86,7 +86,7 @@ class ChatExchange:
             return await self._forward_untouched("unparsed", raw)
         self._upstream, self._caller = self._planning.upstream, self._planning.caller
         self._notes.stream = self._planning.reading.request.stream
-        if self._incoming.flag(b"x-trimtab-bypass"):
+        if self._incoming.asks.bypass:
             return await self._forward_untouched("bypassed", self._planning.without_marks())
         if not await self._planning.decide():
             return await self._forward_untouched("passed", self._planning.without_marks())

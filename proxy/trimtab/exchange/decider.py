@@ -78,8 +78,7 @@ class Decider:
 
     def choose(self, request: Request, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
         """The policy for a request. Raises InvalidRequest for an unknown profile or hint."""
-        profile, hint = incoming.header(b"x-trimtab-profile"), incoming.header(b"x-trimtab-hint")
-        return self.policy(request, upstream, profile, hint)
+        return self.policy(request, upstream, incoming.asks.profile, incoming.asks.hint)
 
     def policy(self, request: Request, upstream: UpstreamSettings, profile: str = "", hint: str = "") -> Chosen:
         """The policy for a request that names a profile and a hint. Raises InvalidRequest for an unknown one."""

@@ -183,8 +183,8 @@ class Gateway:
 
     def _trace(self, incoming: Incoming, notes: Notes) -> None:
         """Begin the exchange's span where traces are on; else only note the client's trace, which the upstream gets."""
-        if parent := incoming.fields.get(b"traceparent"):
-            notes.trace_id = _trace_id(parent)
+        if b"traceparent" in incoming.fields:
+            notes.trace_id = _trace_id(incoming.fields[b"traceparent"])
         if self._telemetry.trace is not NO_TRACING:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in incoming.headers}
             notes.span = self._telemetry.trace.start(headers)

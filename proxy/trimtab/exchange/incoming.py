@@ -79,6 +79,34 @@ def _beside(request: Request) -> bytes:
     return request.source[: spans[0].start] + request.source[spans[-1].stop :] if spans else request.source
 
 
+class Asks(msgspec.Struct, frozen=True):
+    """What a request asks of this proxy, in headers of its own. `profile` and `hint` are names as they were sent."""
+
+    bypass: bool = False
+    observe: bool = False
+    explain: bool = False
+    profile: str = ""
+    hint: str = ""
+
+
+_NOTHING = Asks()
+_ASKING = frozenset(f"x-trimtab-{name}".encode() for name in Asks.__struct_fields__)
+
+
+def asks_of(fields: Mapping[bytes, bytes]) -> Asks:
+    """What is asked in headers, given by name. A flag is set by true, 1 or yes."""
+    if _ASKING.isdisjoint(fields):
+        return _NOTHING
+
+    def text(name: bytes) -> str:
+        return fields.get(b"x-trimtab-" + name, b"").decode("latin-1")
+
+    def flag(name: bytes) -> bool:
+        return text(name).strip().lower() in ("true", "1", "yes")
+
+    return Asks(flag(b"bypass"), flag(b"observe"), flag(b"explain"), text(b"profile"), text(b"hint"))
+
+
 class Incoming(msgspec.Struct, frozen=True):
     """A client's request. `path` is escaped as received, `endpoint` is its plain spelling; header names are in lower
     case, `fields` has the first value of each."""
@@ -90,6 +118,7 @@ class Incoming(msgspec.Struct, frozen=True):
     headers: list[tuple[bytes, bytes]]
     request_id: str
     fields: Mapping[bytes, bytes]
+    asks: Asks
 
     def header(self, name: bytes) -> str:
         """The first value of a header, or an empty string."""
@@ -98,12 +127,7 @@ class Incoming(msgspec.Struct, frozen=True):
     @property
     def wants_upgrade(self) -> bool:
         """True for a client that asks for a WebSocket (RFC 6455 §4.1)."""
-        return self.fields.get(b"upgrade", b"").lower() == b"websocket"
-
-    def flag(self, name: bytes) -> bool:
-        """Whether a header is set to true, 1 or yes."""
-        value = self.fields.get(name)
-        return value is not None and value.strip().lower() in (b"true", b"1", b"yes")
+        return b"upgrade" in self.fields and self.fields[b"upgrade"].lower() == b"websocket"
 
 
 class ClientGone(Exception):

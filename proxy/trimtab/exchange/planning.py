@@ -121,7 +121,7 @@ class Planning:
     @property
     def observes(self) -> bool:
         """True when the request is planned and sent as it came."""
-        return self._incoming.flag(b"x-trimtab-observe") or self.shaping.policy.shaping.mode == "observe"
+        return self._incoming.asks.observe or self.shaping.policy.shaping.mode == "observe"
 
     async def decide(self) -> bool:
         """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
@@ -182,7 +182,7 @@ class Planning:
         """The body that would be sent, byte for byte. Where a summary would be asked for that has not been made, the
         note stands: no model is called. Raises TrimtabError; the refusal, where nothing would be sent."""
         summary, shaping = await self._asked(body), self.shaping
-        if self._incoming.flag(b"x-trimtab-bypass") or self.observes:
+        if self._incoming.asks.bypass or self.observes:
             return self.without_marks()
         if error := refusal(shaping):
             raise error

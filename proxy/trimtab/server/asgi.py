@@ -12,7 +12,7 @@ from random import getrandbits
 from typing import Any
 
 from trimtab.errors import BodyTooLarge, UnknownEncoding, UploadTimeout
-from trimtab.exchange.incoming import ClientGone, Headers, Incoming, first_values
+from trimtab.exchange.incoming import ClientGone, Headers, Incoming, asks_of, first_values
 from trimtab.exchange.spellings import paths_of
 from trimtab.server.load import Load
 from trimtab.server.watch import Message, Receive, Send
@@ -40,9 +40,9 @@ class RequestBody:
         self, receive: Receive, fields: Fields, load: Load, max_bytes: int, pause_s: float = UPLOAD_PAUSE_S
     ) -> None:
         self._receive, self._load, self._max, self._pause_s = receive, load, max_bytes, pause_s
-        self._encoding = fields.get(b"content-encoding", b"").decode("latin-1")
-        length = b"" if b"transfer-encoding" in fields else fields.get(b"content-length", b"")
-        self._left = parse_content_length(length)
+        self._encoding = fields[b"content-encoding"].decode("latin-1") if b"content-encoding" in fields else ""
+        stated = b"content-length" in fields and b"transfer-encoding" not in fields
+        self._left = parse_content_length(fields[b"content-length"]) if stated else None
         self.held = 0
         self.complete = self.gone = False
         self._waiting: asyncio.Task[Any] | None = None  # for the client's next message
@@ -187,6 +187,7 @@ def incoming_of(scope: Message) -> Incoming:
     headers = list(scope["headers"])
     fields = first_values(headers)
     path, endpoint = paths_of(scope["method"], scope.get("raw_path") or scope["path"].encode())
-    given = fields.get(b"x-request-id", b"").decode("latin-1")
+    given = fields[b"x-request-id"].decode("latin-1") if b"x-request-id" in fields else ""
     request_id = given[:128] if given and given.isprintable() else f"{getrandbits(128):032x}"
-    return Incoming(scope["method"], path, endpoint, scope["query_string"], headers, request_id, fields)
+    query, asks = scope["query_string"], asks_of(fields)
+    return Incoming(scope["method"], path, endpoint, query, headers, request_id, fields, asks)

@@ -52,7 +52,7 @@ _OF_THE_BODY = frozenset(
     }
 )
 _LENGTH = frozenset({b"content-length"})
-_value = itemgetter(1)
+_name, _value = itemgetter(0), itemgetter(1)
 _OURS = b"x-trimtab-"
 _FORBIDDEN = re.compile(rb"[\r\n\0]")
 # Characters that are invalid in a field value. In an answer they become spaces (RFC 9110 §5.5): our server would refuse
@@ -79,12 +79,13 @@ def to_upstream(
     Raises InvalidRequest for a header that would break the framing.
     """
     pairs = list(headers)
-    fields = _checked(pairs)
-    credentials_go = upstream.api_key is not None or not keep_credentials
-    dropped = _dropped(tuple(upstream.headers), body_changed, identity, credentials_go)
-    if b"connection" in fields:
+    if _FORBIDDEN.search(b" ".join(map(_value, pairs))):
+        raise InvalidRequest("Line break or NUL character in a header value. Remove it.")
+    names, credentials_go = tuple(map(_name, pairs)), upstream.api_key is not None or not keep_credentials
+    dropped = _dropped(names, tuple(upstream.headers), body_changed, identity, credentials_go)
+    if b"connection" in names:
         dropped |= _named_by_connection(pairs)
-    kept = [pair for pair in pairs if pair[0] not in dropped and not pair[0].startswith(_OURS)]
+    kept = [pair for pair in pairs if pair[0] not in dropped]
     size = _length(pairs, body_changed) if content_length is None else b"%d" % content_length
     if size is not None:
         kept.append((b"content-length", size))
@@ -126,20 +127,16 @@ def host(base_url: str) -> bytes:
     return shown.encode("idna" if not shown.isascii() else "ascii")
 
 
-def _checked(pairs: Pairs) -> dict[bytes, bytes]:
-    """The headers by name. Raises InvalidRequest."""
-    if _FORBIDDEN.search(b" ".join(map(_value, pairs))):
-        raise InvalidRequest("Line break or NUL character in a header value. Remove it.")
-    fields = dict(pairs)
-    if b"" in fields or _NOT_A_NAME.search(b"".join(fields)):
-        raise InvalidRequest("Invalid character in a header name. Use letters, digits and hyphens.")
-    return fields
-
-
 @lru_cache(maxsize=64)
-def _dropped(configured: tuple[str, ...], body_changed: bool, identity: bool, credentials_go: bool) -> frozenset[bytes]:
-    """The names that are not forwarded, for any request with these settings."""
-    dropped = _NOT_FORWARDED | {name.lower().encode() for name in configured}
+def _dropped(
+    names: tuple[bytes, ...], configured: tuple[str, ...], body_changed: bool, identity: bool, credentials_go: bool
+) -> frozenset[bytes]:
+    """Which of these names are not forwarded. A client sends the same names with every request, so this is remembered.
+    Raises InvalidRequest for what is no name."""
+    if b"" in names or _NOT_A_NAME.search(b"".join(names)):
+        raise InvalidRequest("Invalid character in a header name. Use letters, digits and hyphens.")
+    dropped = _NOT_FORWARDED | {name for name in names if name.startswith(_OURS)}
+    dropped |= {name.lower().encode() for name in configured}
     if credentials_go:
         dropped |= _CREDENTIALS
     if body_changed:
