@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from tests.dialects.turns import cycle, user
+from trimtab.dialects.messages import MESSAGES
 from trimtab.wire.chat import decode
-from trimtab.wire.messages import Messages, new_bytes
+from trimtab.wire.messages import Group, Messages, Parts, new_bytes
 
 BODY = b'{"messages":[{"a":1},{"b":[2]}, "x"]}'
 KNOWN = [slice(13, 20), slice(21, 30)]
@@ -63,3 +65,24 @@ def test_new_are_the_bytes_behind_the_known_messages() -> None:
     fresh = [Raw(b'{"b":2}')]
     assert new_bytes(body, Messages(body, fresh, [slice(13, 20)])) == len(body) - 20
     assert new_bytes(body, Messages(body, fresh)) == new_bytes(body, fresh) == len(body)
+
+
+def test_messages_are_sent_each_by_itself() -> None:
+    messages = Messages(BODY, [Raw(b'"x"')], KNOWN)
+    assert messages.places == messages.spans
+    assert [messages.message_at(at) for at in range(3)] == [0, 1, 2]
+    assert messages.rest(1) == [b'{"b":[2]}', b'"x"']
+    assert messages.grouped([0, -1, 2], BODY.__getitem__) == [Group(0, 1, 0), Group(1, 2), Group(2, 3, 2)]
+
+
+def test_the_places_of_parts() -> None:
+    request = MESSAGES.decode(b'{"messages":[%b]}' % b",".join([user("Go."), *cycle(1, "found", 2), user("On.")]))
+    parts = request.messages
+    assert isinstance(parts, Parts)
+    assert parts.places is not None
+    assert [request.body[place] for place in parts.places] == [bytes(raw) for raw in parts]
+    assert [parts.message_at(at) for at in range(6)] == [0, 1, 2, 3, 3, 4]
+    assert parts.rest(3) == [user("On.")]
+    whole, loose = [Group(0, 1, 0), Group(1, 2, 1), Group(2, 4, 2), Group(4, 5, 3)], Group(1, 2, is_new=True)
+    assert parts.grouped([0, 1, 2, 3, 4], parts.__getitem__) == whole
+    assert parts.grouped([1, 3, 4], parts.__getitem__) == [Group(0, 1, 1), loose, Group(2, 3, 3)]

@@ -44,7 +44,7 @@ class Chat:
     def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
         """As `Dialect.render`."""
         if messages is not None and isinstance(request.messages, Mixed):
-            messages = request.messages.messages(list(messages))
+            messages = request.messages.messages(messages)
         return render(request, messages, changes)
 
     def capped(self, request: Request, tokens: int) -> dict[str, int]:

@@ -8,9 +8,9 @@ as everything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import overload
+from typing import NamedTuple, overload
 
 from msgspec import Raw
 
@@ -49,6 +49,23 @@ def added(cuts: Cuts) -> int:
     return sum([len(parts) - 1 for parts in cuts.values() if parts])
 
 
+USER_START, USER_END = b'{"role":"user","content":[', b"]}"
+"""Around the parts of a user message that is put together here."""
+
+
+class Group(NamedTuple):
+    """Of the messages and parts to send those from `start` to `stop`, which are one message. `message`: the number of
+    the one received that they are, as it came; `is_new`: parts that come together in a user message."""
+
+    start: int
+    stop: int
+    message: int | None = None
+    is_new: bool = False
+
+
+RawAt = Callable[[int], bytes | Raw]
+
+
 class Pieces(list[bytes]):
     """Messages to send in pieces of their bytes, with the commas between them: joined once, into the body."""
 
@@ -77,6 +94,23 @@ class Messages(Sequence[Raw]):
             rest = _following(self.body, self.fresh, self.known[-1].stop)
             return rest if rest is None else self.known + rest
         return spans_of(self.body, self.fresh, self._name)
+
+    @property
+    def places(self) -> Spans | None:
+        """As `spans`."""
+        return self.spans
+
+    def message_at(self, at: int) -> int:
+        """The message that begins there: itself."""
+        return at
+
+    def grouped(self, sent: list[int], raw_at: RawAt) -> list[Group]:
+        """Each message by itself. `sent`: which of these each one is, unchanged; -1 for any other."""
+        return [Group(at, at + 1, message if message >= 0 else None) for at, message in enumerate(sent)]
+
+    def rest(self, message: int) -> list[bytes]:
+        """The messages from this one on, where none of them changes, as they are sent."""
+        return [self.body[place] for place in (self.spans or [])[message:]]
 
     def __len__(self) -> int:
         return len(self.known) + len(self.fresh)
@@ -123,6 +157,40 @@ class Parts(Sequence[bytes | Raw]):
     def cut(self, raw: Raw) -> Cut | None:
         """A message cut into parts; None for one that is planned whole and has its place."""
         raise NotImplementedError
+
+    def grouped(self, sent: list[int], raw_at: RawAt) -> list[Group]:
+        """How messages and parts come together as the messages that are sent, in their order. `sent`: which of these
+        each one is, unchanged; -1 for any other, which is `raw_at` its place."""
+        raise NotImplementedError
+
+    def rest(self, message: int) -> list[bytes]:
+        """As `Messages.rest`."""
+        return self.listed.rest(message)
+
+    @property
+    def places(self) -> Spans | None:
+        """The places of all messages and parts in the body."""
+        if (spans := self.listed.spans) is None:
+            return None
+        found: Spans = []
+        for i, span in enumerate(spans):
+            start = span.start
+            parts = self.listed.cuts.get(i)
+            found += [slice(start + part.start, start + part.stop) for part in parts] if parts else [span]
+        return found
+
+    def message_at(self, at: int) -> int:
+        """The message that begins with a message or part, or that comes next."""
+        return len(self.listed) if at == len(self) else next(i for i, _ in self.begun[at:] if i is not None)
+
+    @cached_property
+    def begun(self) -> list[tuple[int | None, int]]:
+        """For each message and part the message that begins with it, if any, and how many parts that has or is."""
+        cuts, found = self.listed.cuts, list[tuple[int | None, int]]()
+        for i in range(len(self.listed)):
+            found.append((i, count := len(cuts.get(i) or (i,))))
+            found += [(None, 0)] * (count - 1)
+        return found
 
     @cached_property
     def all(self) -> list[bytes | Raw]:

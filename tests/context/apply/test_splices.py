@@ -88,8 +88,44 @@ def test_every_step_of_a_conversation(dialect: Dialect, is_spaced: bool, budget:
     for end in ENDS:
         core.check(body_of(end, dialect, is_spaced=is_spaced), budget)
     assert core.shaped > 20
-    if dialect.name != "messages" and budget > 1_200:
+    if budget > 1_200:
         assert core.from_splices > core.shaped / 4
+
+
+def as_claude_code(count: int, *, marks: bool) -> bytes:
+    """A request of the Messages API with system messages behind user messages, words of the user's behind results, and
+    marks for the provider's cache, which move on."""
+    request = as_messages({"model": "m", "messages": RUN[:count]})
+    listed: list[dict[str, Any]] = []
+    for n, message in enumerate(request["messages"]):
+        listed.append(message)
+        if message["role"] == "user" and n % 6 == 0:
+            listed.append({"role": "system", "content": f"The task tools were not used for {n} steps."})
+        elif message["role"] == "user" and n % 6 == 2:
+            message["content"].append({"type": "text", "text": f"<system-reminder>Mind table_{n}.</system-reminder>"})
+    for message in [message for message in listed if message["role"] == "user"][-2:] if marks else ():
+        message["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    return msgspec.json.encode({**request, "messages": listed})
+
+
+@pytest.mark.parametrize("budget", [1_200, 2_500, 4_000])
+@pytest.mark.parametrize("marks", [False, True])
+@pytest.mark.parametrize(
+    "policy", [Policy(), Policy(compaction=True, summary_tokens=200), Policy(strict_roles=True)], ids=str
+)
+def test_every_step_of_an_agent_with_system_messages(policy: Policy, marks: bool, budget: int) -> None:
+    core = Core(next(d for d in DIALECTS if d.name == "messages"))
+    for end in ENDS:
+        core.check(as_claude_code(end, marks=marks), budget, policy, "It was long." if policy.compaction else None)
+    if budget > 1_200 and not policy.strict_roles:
+        assert core.from_splices > core.shaped / 4
+
+
+def test_blocks_in_a_chat() -> None:
+    core = Core()
+    for end in ENDS:
+        core.check(msgspec.json.encode(as_messages({"model": "m", "messages": RUN[:end]})), 2_500)
+    assert core.from_splices > core.shaped / 4
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.dialects.turns import answer, cycle, system, text, use, user
 from trimtab.dialects.messages import MESSAGES
-from trimtab.dialects.messages.body import placed
+from trimtab.dialects.messages.body import placed, role_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -91,4 +91,4 @@ S1, S2, U, A = system("one"), system("two"), user("hi"), answer("ho")
     ],
 )
 def test_a_system_message_stands_before_an_answer_or_last(messages: list[bytes], expected: list[bytes]) -> None:
-    assert placed(messages) == expected
+    assert placed(messages, role_of) == expected

@@ -15,7 +15,7 @@ from trimtab.context.read.memo import Memo
 from trimtab.context.read.structure import SYSTEM_ROLES
 from trimtab.context.read.views import View
 from trimtab.context.texts import ANNOUNCEMENT, JSON_WORD, NOTE, SUMMARY_PREFIX, SUMMARY_READ
-from trimtab.wire.messages import Messages, Pieces
+from trimtab.wire.messages import Messages, Parts, Pieces
 
 # Stands for the extract while the message around it is made. Random for each process, so that no text contains it.
 _MARKER = f"{hash(__name__):d}"
@@ -65,18 +65,19 @@ def apply_again(
 ) -> list[bytes | Raw] | Pieces:
     """The messages to send, as `apply` makes them; in pieces where they are spliced from the request,
     because they were sent before."""
-    messages, gap = history.raws, plan.gap
+    messages = history.raws
     sent = splices.find(history, plan, summary or "")
-    if sent is None or not isinstance(messages, Messages) or (spans := messages.spans) is None:
+    if sent is None or not isinstance(messages, Messages | Parts):
         return apply(messages, plan, summary, summary_role, format, history.views, splices.memo)
-    parts = [splices.written(sent.before, history, summary or "")]
-    if gap is not None:
-        kept = b"".join(splices.written(sent.extract, history, summary or ""))
+    body = messages.listed.body if isinstance(messages, Parts) else messages.body
+    parts = [splices.written(sent.before, history, body, summary or "")]
+    if plan.gap is not None and sent.gap is not None:
+        kept = b"".join(splices.written(sent.extract, history, body, summary or ""))
         text = _gap_text(summary, with_extract=bool(kept))
-        made = gap_messages(gap, text, bool(summary), summary_role, format)
-        parts += [*([_filled(each, kept)] for each in made), splices.written(sent.after, history, summary or "")]
+        made = gap_messages(plan.gap, text, bool(summary), summary_role, format)
+        parts += [*([_filled(each, kept)] for each in made), splices.written(sent.after, history, body, summary or "")]
     found = Pieces()
-    for part in (*parts, *([messages.body[place]] for place in spans[sent.until :])):
+    for part in (*parts, *([raw] for raw in messages.rest(sent.until))):
         if part and found:
             found.append(b",")
         found += part

@@ -30,6 +30,7 @@ from trimtab.context.texts import (
     SOURCES,
     TRUNCATED,
 )
+from trimtab.wire.messages import USER_END, USER_START
 
 Piece = tuple[int, int]
 """Bytes of the source from a start to a stop. (n, -1): the n-th of `OURS`. (-1 - start, stop): the text that stands in
@@ -56,6 +57,8 @@ OURS: tuple[bytes, ...] = (
     *_TEXTS,
     _LEFT_OUT,
     *dict.fromkeys(_WORDS.findall(in_json("\n".join([LEFT_OUT, *[f"){source} " for source in SOURCES.values()]])))),
+    USER_START,
+    USER_END,
     *_SIGNS,
 )
 """All words that are not a client's: signs, and texts of ours as they stand in JSON."""

@@ -11,15 +11,16 @@ has been removed, it moves behind the user messages that it came to stand before
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import Cut, Parts, Spans, spans_of
+from trimtab.wire.messages import USER_END, USER_START, Cut, Group, Parts, Pieces, RawAt, Spans, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -49,7 +50,6 @@ _FIRST = re.compile(rb'\{\s*"role"\s*:\s*"([a-z]+)"')
 _LAST = re.compile(rb'"role"\s*:\s*"([a-z]+)"\s*\}\s*\Z')
 _ROLE_BYTES = 64
 _ANSWER = b'{"role":"assistant",'  # as most clients write it
-_USER = b'{"role":"user","content":['
 _OBJECT = ord("{")
 _AFTER_ROLE = len('{"role"')
 _RESULT = b'{"type":"tool_result"'  # a block with a role is never cut out
@@ -88,64 +88,68 @@ class Elements(Parts):
         mark = message.pinned
         return tuple(places), [b'{"pinned":%b,%b' % (mark, bytes(b)[1:]) for b in blocks] if len(mark) else blocks
 
-    def messages(self, sent: Sequence[bytes | Raw]) -> list[bytes | Raw]:
-        """Elements as messages again, each `system` message in its place: those that are there whole, as they came, and
-        new ones of the other blocks."""
-        place_of = {id(element): place for place, element in enumerate(self.all)}
-        places = [place_of.get(id(element), -1) for element in sent]
-        begun = self._begun()
-        out: list[bytes | Raw] = []
-        loose: list[bytes | Raw] = []
+    def messages(self, sent: Iterable[bytes | Raw]) -> Sequence[bytes | Raw]:
+        """Elements as messages again: those that are there whole, as they came, and new ones of the other blocks. What
+        is in pieces has been put together."""
+        if isinstance(sent, Pieces):
+            return sent
+        place_of, sent = {id(element): place for place, element in enumerate(self.all)}, [*sent]
+        groups = self.grouped([place_of.get(id(element), -1) for element in sent], sent.__getitem__)
+        return [
+            _user_message(sent[group.start : group.stop])
+            if group.is_new
+            else sent[group.start]
+            if group.message is None
+            else self.listed[group.message]
+            for group in groups
+        ]
+
+    def grouped(self, sent: list[int], raw_at: RawAt) -> list[Group]:
+        """As `Parts.grouped`, each `system` message in its place."""
+        found: list[Group] = []
+        loose: int | None = None  # the first of the blocks that have no message
         passed = 0  # elements of a whole message that are already there
-        for at, place in enumerate(places):
+        for at, place in enumerate(sent):
             if at < passed:
                 continue
-            message, count = begun[place] if place >= 0 else _NONE
-            if message is None and place < 0 and role_of(sent[at]) is not None:
-                message = sent[at]
-            elif count > 1 and places[at : at + count] != [*range(place, place + count)]:
-                message = None
-            if message is None:
-                loose.append(sent[at])
+            message, count = self.begun[place] if place >= 0 else (None, 1)
+            is_whole = message is not None and sent[at : at + count] == [*range(place, place + count)]
+            if not is_whole and (place >= 0 or role_of(raw_at(at)) is None):
+                loose = at if loose is None else loose
                 continue
-            if loose:
-                out.append(_user_message(loose))
-                loose = []
-            out.append(message)
+            if loose is not None:
+                found.append(Group(loose, at, is_new=True))
+                loose = None
             passed = at + count
-        if loose:
-            out.append(_user_message(loose))
-        return out if all(self.listed.cuts.values()) else placed(out)
+            found.append(Group(at, passed, message))
+        if loose is not None:
+            found.append(Group(loose, len(sent), is_new=True))
+        return found if all(self.listed.cuts.values()) else placed(found, partial(self._role, raw_at))
 
-    def _begun(self) -> list[_Begun]:
-        """For each element the message that begins with it, if any, and how many elements that has."""
-        cuts = self.listed.cuts
-        found: list[_Begun] = []
-        for i, raw in enumerate(self.listed):
-            parts = cuts.get(i)
-            if parts and len(parts) > 1:
-                found += [(raw, len(parts)), *[_NONE] * (len(parts) - 1)]
-            else:
-                found.append((raw, 1))
-        return found
+    def _role(self, raw_at: RawAt, group: Group) -> str | None:
+        if group.is_new:
+            return "user"
+        return role_of(raw_at(group.start) if group.message is None else self.listed[group.message])
 
-
-_Begun = tuple[bytes | Raw | None, int]
-_NONE: _Begun = (None, 0)
+    def rest(self, message: int) -> list[bytes]:
+        """As `Messages.rest`, each `system` message in its place."""
+        found, cuts = super().rest(message), self.listed.cuts
+        may_move = any([cuts.get(i) == () for i in range(message, len(self.listed))])
+        return placed(found, role_of) if may_move else found
 
 
 def _user_message(blocks: Sequence[bytes | Raw]) -> bytes:
-    return b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
+    return USER_START + b",".join(blocks) + USER_END
 
 
 def _compact(data: bytes, blocks: Sequence[Raw]) -> list[slice] | None:
     """The places of the blocks of a message without a space, whose content is its last field: from their lengths alone.
     None for any other layout."""
-    at, places = len(_USER), []
+    at, places = len(USER_START), []
     for block in blocks:
         places.append(slice(at, at := at + len(block)))
         at += 1
-    return places if at + 1 == len(data) and data.startswith(_USER) else None
+    return places if at + 1 == len(data) and data.startswith(USER_START) else None
 
 
 def _searched(data: bytes, blocks: Iterable[Raw]) -> list[slice]:
@@ -192,20 +196,23 @@ def render(request: Request, sent: Iterable[bytes | Raw] | None, changes: Mappin
     elements = request.messages
     if not isinstance(elements, Elements):
         raise TypeError("The request was not read by this dialect.")
-    return _LAYOUT.render(request, elements.messages(list(sent)), changes)
+    return _LAYOUT.render(request, elements.messages(sent), changes)
 
 
-def placed(messages: Iterable[bytes | Raw]) -> list[bytes | Raw]:
+Item = TypeVar("Item")
+
+
+def placed(messages: Iterable[Item], role_of: Callable[[Item], str | None]) -> list[Item]:
     """The messages with every `system` message right before an answer or at the end, in the order they had."""
-    out: list[bytes | Raw] = []
-    waiting: list[bytes | Raw] = []
-    for raw in messages:
-        role = role_of(raw)
+    out: list[Item] = []
+    waiting: list[Item] = []
+    for message in messages:
+        role = role_of(message)
         if role == "system":
-            waiting.append(raw)
+            waiting.append(message)
             continue
         if role != "user":
             out += waiting
             waiting = []
-        out.append(raw)
+        out.append(message)
     return out + waiting
