@@ -53,6 +53,7 @@ class ChatExchange:
         self._dialect, self._tenant = planning.dialect, planning.tenant
         self._calls, self._decider = services.calls, services.decider
         self._telemetry, self._compaction = services.telemetry, services.compaction
+        self._stores = services.conversations is not None
         self._incoming, self._notes = incoming, notes
         self._gathered = NO_SUMMARY
         self._explain = incoming.asks.explain
@@ -68,12 +69,14 @@ class ChatExchange:
         finally:
             self._notes.waited += self._notes.clock() - began
         try:
-            await self._run(await self._planning.whole_history(raw, body))
+            way = await self._way(await self._planning.whole_history(raw, body) if self._stores else raw)
+            await way
         finally:
             if self._planning.turn is not None:
                 await self._planning.turn.release()
 
-    async def _run(self, raw: bytes) -> None:
+    async def _way(self, raw: bytes) -> Awaitable[None]:
+        """Decide what is to be done with the request; returns what does it."""
         try:
             await self._planning.decode(raw)
         except Unreadable as why:
@@ -82,21 +85,21 @@ class ChatExchange:
             self._notes.stream = await planned_beside(heavy, asks_for_stream, raw)
             raw = await planned_beside(heavy, unread_without_marks, raw, self._dialect)
             if isinstance(why, Unmanaged):
-                return await self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
-            return await self._forward_untouched("unparsed", raw)
+                return self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
+            return self._forward_untouched("unparsed", raw)
         self._upstream, self._caller = self._planning.upstream, self._planning.caller
         self._notes.stream = self._planning.reading.request.stream
         if self._incoming.asks.bypass:
-            return await self._forward_untouched("bypassed", self._planning.without_marks())
+            return self._forward_untouched("bypassed", self._planning.without_marks())
         if not await self._planning.decide():
-            return await self._forward_untouched("passed", self._planning.without_marks())
+            return self._forward_untouched("passed", self._planning.without_marks())
         self._shaping = self._planning.shaping
         if self._planning.observes:
             report = Report(self._shaping, self._notes.edits)
-            return await self._forward_untouched("observed", self._planning.without_marks(), report)
+            return self._forward_untouched("observed", self._planning.without_marks(), report)
         if not self._shaping.plan.fits and (error := refusal(self._shaping)):
             raise error
-        return await self._forward()
+        return self._forward()
 
     # -- forward -------------------------------------------------------------------------------------------------
 
@@ -176,18 +179,22 @@ class ChatExchange:
         finally:
             await pulse.stop()
 
-    async def _call_with_usage(self) -> Verdict:
-        """Call the upstream. One that refuses `include_usage` is called as the client would have called it, and never
-        gets it again."""
+    def _call_with_usage(self) -> Awaitable[Verdict]:
+        """Call the upstream, with `include_usage` where that is due."""
         self._include_usage = self._decider.include_usage(self._upstream, self._shaping, self._caller)
+        return self._call_asking() if self._include_usage else self._call()
+
+    async def _call_asking(self) -> Verdict:
+        """Call the upstream with `include_usage`. One that refuses it is called as the client would have called it, and
+        never gets it again."""
         asked, upstream, model = self._decider.usage_asked, self._upstream.name, self._shaping.request.model
         try:
             verdict = await self._call()
         except UpstreamUnreachable as error:
-            if not self._include_usage or not error.reached or asked.takes(upstream):
+            if not error.reached or asked.takes(upstream):
                 raise
         else:
-            if not self._include_usage or not asked.is_to_blame(upstream, model, verdict):
+            if not asked.is_to_blame(upstream, model, verdict):
                 return verdict
             await verdict.answer.aclose()
         self._include_usage = False

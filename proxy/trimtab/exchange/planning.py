@@ -124,28 +124,24 @@ class Planning:
         return self._incoming.asks.observe or self.shaping.policy.shaping.mode == "observe"
 
     async def decide(self) -> bool:
-        """Plan the request; False after a bug of ours. Raises InvalidRequest for an unknown profile or hint, or a
-        `context_management` that cannot be read."""
+        """Plan the request; False after a bug of ours. Waits at most once for an upstream's limits, shortly. Raises
+        InvalidRequest for an unknown profile or hint, or a `context_management` that cannot be read."""
         try:
-            self.shaping = await self._decided()
+            request, upstream, notes = self.reading.request, self.upstream, self._notes
+            chosen = self._decider.choose(request, upstream, self._incoming)
+            notes.profile, notes.hint = chosen.profile, chosen.hint
+            limits = self._decider.limits
+            limit = limits.settled(upstream.name, request.model, self.caller) or await self._asked_limit()
+            heavy = self.heavy or (len(request.body) > LIGHT_NEW and self.reading.new > LIGHT_NEW)
+            with notes.span.child("plan"):
+                planned = self._planned
+                self.shaping = await beside(REQUESTS, planned, chosen, limit) if heavy else planned(chosen, limit)
         except TrimtabError:
             raise
         except Exception as bug:  # noqa: BLE001  see the module's rule
             self.fail_open("plan", bug)
             return False
         return True
-
-    async def _decided(self) -> Shaping:
-        """Waits at most once for an upstream's limits, shortly."""
-        request, upstream, notes = self.reading.request, self.upstream, self._notes
-        chosen = self._decider.choose(request, upstream, self._incoming)
-        notes.profile, notes.hint = chosen.profile, chosen.hint
-        limit = self._decider.limits.settled(upstream.name, request.model, self.caller) or await self._asked_limit()
-        heavy = self.heavy or (len(request.body) > LIGHT_NEW and self.reading.new > LIGHT_NEW)
-        with notes.span.child("plan"):
-            if heavy:
-                return await beside(REQUESTS, self._planned, chosen, limit)
-            return self._planned(chosen, limit)
 
     async def _asked_limit(self) -> Limit:
         """The limit, after asking the upstream."""

@@ -7,7 +7,7 @@ be tried where the client has nothing yet, or the stream ends in our one clear e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -55,7 +55,10 @@ async def relay(verdict: Verdict, downstream: Downstream, notes: Notes, options:
     StoreUnavailable or Conflict where a turn cannot be stored."""
     relaying = _Relay(verdict, downstream, notes, options)
     try:
-        await relaying.run()
+        await relaying.way()
+    except UpstreamError:
+        relaying.broken_off = True
+        raise
     finally:
         relayed = relaying.relayed()
         notes.relayed(relayed)
@@ -72,26 +75,18 @@ class _Relay:
         self._verdict, self._down, self._request_id, self._options = verdict, downstream, notes.request_id, options
         self._dialect = notes.speaks
         self._notes, self._observed = notes, Observed(verdict, notes.speaks, options.turn)
-        self._begun = self._broken_off = False
+        self._begun = self.broken_off = False
         self._withheld: Overflow | None = None
         self._adds = options.adds
         self._last: bytes = b"{}"  # data of the last event: what an inserted chunk copies its id and model from
 
-    async def run(self) -> None:
-        """Relay to the end. Raises as `relay`."""
+    def way(self) -> Awaitable[None]:
+        """The way to the end that this answer takes. Raises as `relay`."""
         if self._verdict.body is not None:
-            await self._whole(self._verdict.body)
-            return
-        try:
-            if self._verdict.stream:
-                await self._stream()
-            elif self._verdict.blank:
-                await self._after_blanks()
-            else:
-                await self._unread()
-        except UpstreamError:
-            self._broken_off = True
-            raise
+            return self._whole(self._verdict.body)
+        if self._verdict.stream:
+            return self._stream()
+        return self._after_blanks() if self._verdict.blank else self._unread()
 
     def relayed(self) -> Relayed:
         """How far it got by now."""
@@ -104,7 +99,7 @@ class _Relay:
             self._observed.overflow,
             self._withheld,
             self._begun,
-            self._broken_off,
+            self.broken_off,
         )
 
     # -- an answer in one piece ----------------------------------------------------------------------------------
@@ -185,7 +180,7 @@ class _Relay:
             await self._keep_at_its_end(ended=self._withheld is None)
         except (UpstreamError, StoreUnavailable, Conflict) as error:
             self._observed.broke_off(error.code or "")
-            self._broken_off = isinstance(error, UpstreamError)
+            self.broken_off = isinstance(error, UpstreamError)
             await pulse.stop()
             await self.keep_beginning()
             if not encoded:
@@ -294,7 +289,8 @@ class _Relay:
         headers += report.headers() if report is not None else []
         if self._options.unmanaged:
             headers.append((b"x-trimtab-unmanaged", self._options.unmanaged.encode()))
-        if self._observed.unstored and not self._verdict.stream and not self._verdict.blank:
+        stores = self._observed.turn is not None and not self._verdict.stream and not self._verdict.blank
+        if stores and self._observed.unstored:
             headers.append((b"x-trimtab-stored", b"false"))
         if not self._down.started:  # it is for the second try of a stream whose first only kept the client waiting
             await self._down.start(answer.status, headers)

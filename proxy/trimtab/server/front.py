@@ -8,7 +8,7 @@ admitted and watched like the others, and answered by `ours`, unless what it ask
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from litestar.types import ASGIApp
 
@@ -35,48 +35,51 @@ class Front:
         self._gateway, self._load, self._watches = gateway, load, watches
         self._max_body, self._ours, self._serves = max_body_bytes, ours, serves
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Message, receive: Receive, send: Send) -> Awaitable[None]:
         """Answer one request, or turn it away."""
         incoming = incoming_of(scope)
         body = RequestBody(receive, incoming.fields, self._load, self._max_body)
         body.complete = incoming.method in BODILESS
         response = Response(send, body)
         if self._load.full:
-            await self._gateway.turn_away(incoming, response, draining=self._load.draining)
-            return await response.linger()
-        self._load.requests += 1
-        try:
-            await self._watched(scope, incoming, body, response, receive)
-            if response.lingers:
-                await response.linger()
-        finally:
-            self._load.leave()
-            body.release()
+            return self._turned_away(incoming, response)
+        return self._answered(scope, incoming, body, response, receive)
 
-    async def _watched(
+    async def _turned_away(self, incoming: Incoming, response: Response) -> None:
+        await self._gateway.turn_away(incoming, response, draining=self._load.draining)
+        await response.linger()
+
+    async def _answered(
         self, scope: Message, incoming: Incoming, body: RequestBody, response: Response, receive: Receive
     ) -> None:
         """Run the exchange, and cancel it when the client goes away."""
         exchange = asyncio.current_task()
         assert exchange is not None
-        watch = self._watches.begin(exchange, body, receive)
+        self._load.requests += 1
         try:
-            endpoint, serves, holder = incoming.endpoint, self._serves, None
-            ours = serves is not None and serves(incoming.method, endpoint)
-            if ours:
-                holder = await self._gateway.held_by(incoming)
-            if endpoint == PLAN or (ours and holder is None):
-                await self._ours(_plain(scope, incoming, body), receive, response.send)  # type: ignore[arg-type]
-            else:
-                await self._gateway.handle(incoming, body, response, holder or "")
-        except asyncio.CancelledError:
-            if not watch.gone:
-                raise  # the server is stopping, or whoever called us is
-            exchange.uncancel()
-            if not response.started:
-                await self._gateway.answer_half_closed(incoming, response)
+            watch = self._watches.begin(exchange, body, receive)
+            try:
+                endpoint, serves, holder = incoming.endpoint, self._serves, None
+                ours = serves is not None and serves(incoming.method, endpoint)
+                if ours:
+                    holder = await self._gateway.held_by(incoming)
+                if endpoint == PLAN or (ours and holder is None):
+                    await self._ours(_plain(scope, incoming, body), receive, response.send)  # type: ignore[arg-type]
+                else:
+                    await self._gateway.handle(incoming, body, response, holder or "")
+            except asyncio.CancelledError:
+                if not watch.gone:
+                    raise  # the server is stopping, or whoever called us is
+                exchange.uncancel()
+                if not response.started:
+                    await self._gateway.answer_half_closed(incoming, response)
+            finally:
+                self._watches.end(watch)
+            if response.lingers:
+                await response.linger()
         finally:
-            self._watches.end(watch)
+            self._load.leave()
+            body.release()
 
 
 def _plain(scope: Message, incoming: Incoming, body: RequestBody) -> Message:
