@@ -91,7 +91,7 @@ class FactorState(msgspec.Struct, frozen=True):
 def believed(estimated: int, actual: object) -> int | None:
     """`actual`, an upstream's count, where it can be learned from; None where it is missing, not a whole number, not
     positive, or absurd. `estimated` are tokens, without factor."""
-    if isinstance(actual, bool) or not isinstance(actual, int) or not 0 < actual <= MOST_TOKENS:
+    if type(actual) is not int or not 0 < actual <= MOST_TOKENS:  # True is no count
         return None
     return actual if estimated > 0 and LEAST_RATIO <= actual / estimated <= MOST_RATIO else None
 

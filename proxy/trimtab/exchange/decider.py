@@ -111,7 +111,8 @@ class Decider:
         if request.context_management is not None and is_ours(request.context_management):
             asked = managed(policy, request.context_management)
             policy, cap = asked.policy, asked.least(cap)
-        known = partial(decide, memo=self.memo(dialect), replays=self._replays[dialect.name], dialect=dialect)
+        name_of = dialect.name
+        known = partial(decide, memo=self._memos[name_of], replays=self._replays[name_of], dialect=dialect)
         under = partial(known, request, history, policy, factor=factor, cap=cap)
         shaping = under(limit=limit)
         if limit.source == "learned" and shaping.plan.edits and self.limits.may_try_larger(name, request.model, caller):

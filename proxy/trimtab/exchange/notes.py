@@ -192,12 +192,12 @@ class Notes:
             compaction=Compaction(self.gathered.tokens_in, self.gathered.tokens_out),
             usage=self.usage,
             estimate_ratio=_ratio(shaping, self.usage),
-            prefix_break=_moved(shaping.plan.prefix_break) if shaping and sent else "",
+            prefix_break=_moved(shaping.plan.prefix_break) if shaping and sent and shaping.plan.prefix_break else "",
             timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
             overflow=self.overflow,
             fail_open=self.fail_open,
             error_code=self.error_code,
-            prices=prices(shaping.limit.prices) if shaping else None,
+            prices=prices(shaping.limit.prices) if shaping and shaping.limit.prices else None,
         )
 
 

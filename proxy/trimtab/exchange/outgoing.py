@@ -34,7 +34,7 @@ def outgoing(
         changes.update(dialect.capped(request, shaping.max_tokens))
     if include_usage:
         changes["stream_options"] = {**(request.stream_options or {}), "include_usage": True}
-    if is_ours(request.context_management):
+    if request.context_management is not None and is_ours(request.context_management):
         changes["context_management"] = None
     if plan.announce is not None:
         changes.update(dialect.announced(request))

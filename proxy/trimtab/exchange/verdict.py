@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 
 import msgspec
 
@@ -76,12 +77,12 @@ async def inspect(
 ) -> Verdict:
     """Read as much of an answer to what was `sent` as it takes to know whether it is an overflow; of a stream for at
     most `patience_s` seconds (0: until its first bytes). Raises what `Answer.read` raises."""
-    kind, encoding = answer.fields.get(b"content-type", b"").decode("latin-1").strip().lower(), encoding_of(answer)
+    kind, encoding = _kind_of(answer.fields.get(b"content-type", b"")), encoding_of(answer)
     if answer.status >= 400:
         return await _inspect_error(answer, encoding, sent)
     labelled, alone = kind.startswith(EVENT_STREAM), _cannot_be_events(answer, kind, encoding)
     head = b"" if labelled or alone else await read_past_blanks(answer, EVENTS_HEAD)
-    if labelled or begins_like_events(head):
+    if labelled or (head and begins_like_events(head)):
         beginning = Beginning(answer, encoding, patience_s, sent, says_nothing)
         await beginning.read()
         if not beginning.is_json:
@@ -164,8 +165,15 @@ def overflow_in(status: int, raw: bytes, encoding: str, sent: Sent | None) -> Ov
 
 def encoding_of(answer: Answer) -> str:
     """The content-encoding of an answer; "" for none."""
-    found = answer.fields.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    if b"content-encoding" not in answer.fields:
+        return ""
+    found = answer.fields[b"content-encoding"].decode("latin-1").strip().lower()
     return "" if found == "identity" else found
+
+
+@lru_cache(64)
+def _kind_of(content_type: bytes) -> str:
+    return content_type.decode("latin-1").strip().lower()
 
 
 async def _inspect_error(answer: Answer, encoding: str, sent: Sent | None) -> Verdict:

@@ -59,7 +59,8 @@ class Load:
         if self.bytes + size > self.max_bytes:
             raise Overloaded("Too many bytes are in flight at this proxy (max_in_flight_mb). Try again in a second.")
         self.bytes += size
-        self._most = max(self._most, self.bytes)
+        if self.bytes > self._most:
+            self._most = self.bytes
 
     def release(self, size: int) -> None:
         """Count `size` bytes less."""

@@ -72,7 +72,7 @@ class Answer:
 
         Nothing is consumed: `chunks` gives the same bytes and then the rest. Raises as `chunks` does.
         """
-        size = sum(map(len, self._head))
+        size = sum(map(len, self._head)) if self._head else 0
         content = self._response.content
         try:
             while size < limit and not content.at_eof() and (chunk := await content.readany()):

@@ -156,8 +156,8 @@ def request_of(
     **fields: Any,
 ) -> Request:
     """A request of what was read. `limits` are those of its output, in tokens; `fields` what only one format has."""
-    read: list[Raw] = list(filter(is_present, filter(len, extras)))
-    routing: list[Raw] = list(filter(is_present, filter(len, _routing(head))))
+    read = [raw for raw in extras if raw and is_present(raw)]
+    routing = [raw for raw in _routing(head) if raw and is_present(raw)]
     return Request(
         body,
         source,

@@ -37,7 +37,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     or nested or encoded in a way that is not supported here.
     """
     source, head, messages = _LAYOUT.read(body, known)
-    management = head.context_management
+    tools, functions, management = head.tools, head.functions, head.context_management
     return request_of(
         body,
         source,
@@ -45,9 +45,9 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         head,
         limits=(head.max_tokens, head.max_completion_tokens),
         extras=_extras(head),
-        has_tools=is_present(head.tools) or is_present(head.functions),
+        has_tools=bool((tools and is_present(tools)) or (functions and is_present(functions))),
         stream_options=head.stream_options,
-        context_management=management if is_present(management) else None,
+        context_management=management if management and is_present(management) else None,
         wants_json=b"json_object" in bytes(head.response_format),
     )
 

@@ -77,12 +77,12 @@ class Messages(Sequence[Raw]):
     def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None, name: str = "messages") -> None:
         self.body, self.fresh, self.known, self._name = body, fresh, known or [], name
         self.cuts: Cuts = {}
+        if not known:
+            self.all = fresh  # without the lock of a cached property
 
     @cached_property
     def all(self) -> list[Raw]:
         """Every message, in order."""
-        if not self.known:
-            return self.fresh
         body = memoryview(self.body)
         return [Raw(body[span]) for span in self.known] + self.fresh
 

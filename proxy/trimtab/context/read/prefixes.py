@@ -40,6 +40,9 @@ class Match(msgspec.Struct, frozen=True):
     cuts: Cuts = {}
 
 
+_NO_MATCH = Match([])
+
+
 class Prefixes:
     """Known prefixes, by digest; bounded. One for the process and format.
 
@@ -60,7 +63,9 @@ class Prefixes:
 
     def match(self, body: bytes, tenant: bytes = b"") -> Match:
         """The longest known prefix of a tenant's body. Costs one pass over its bytes, at the speed of memory."""
-        digests = _digests(body, self._stride, self._name + b"\0" + tenant) if len(body) >= self._stride else []
+        if len(body) < self._stride:
+            return _NO_MATCH
+        digests = _digests(body, self._stride, self._name + b"\0" + tenant)
         with self._lock:
             for covered in range(len(digests), 0, -1):
                 if prefix := self._find(digests[covered - 1]):
