@@ -62,3 +62,12 @@ async def test_a_mark_never_reaches_an_upstream_in_a_body_that_is_hard_to_read(b
     assert b"pinned" not in msgspec.json.encode(
         msgspec.json.decode(upstream.requests[0].body, type=dict[str, msgspec.Raw])["messages"]
     )
+
+
+async def test_a_model_that_is_no_name_passes_without_being_looked_up_or_logged() -> None:
+    long = msgspec.json.encode({"model": "m" * 5_000_000, "messages": [{"role": "user", "content": "hi"}]})
+    async with started(ChatExchange, json_reply(COMPLETION)) as (asked, notes, upstream, log):
+        await asked.run(Given(long), Kept())
+    assert upstream.requests[0].body == long
+    assert (notes.outcome, notes.model) == ("unparsed", "")
+    assert len(log.getvalue()) < 10_000

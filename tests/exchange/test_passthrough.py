@@ -53,6 +53,7 @@ NAMED = [
     ("/v1/embeddings", b'{"temperature":NaN,"model":"e"}', "e"),
     ("/v1/embeddings", b'{"temperature":NaN,"model":5}', None),
     ("/v1/embeddings", b'{"model":5}', None),
+    ("/v1/embeddings", b'{"model":"%b"}' % (b"m" * 1_001), None),
     ("/v1/embeddings", b'["model"]', None),
     ("/v1/embeddings", b"{", None),
     ("/v1/embeddings", b"\xff", None),

@@ -27,7 +27,7 @@ from trimtab.exchange.spellings import deployment_of
 from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.body import replace_lone_surrogates
+from trimtab.wire.body import LONGEST_MODEL, replace_lone_surrogates
 from trimtab.wire.media import JSON_HEADER, is_json
 from trimtab.wire.request import NOTHING_CARRIED
 from trimtab.wire.values import has_more_values
@@ -95,8 +95,8 @@ class _Named(msgspec.Struct):
 
 def named_model(incoming: Incoming, body: bytes) -> str | None:
     """The model a request is about: its body's `model`, or the part of the path that names it (`/v1/models/NAME`,
-    `/openai/deployments/NAME/…`). None where it names
-    none, or in a way that cannot be read: the upstream will refuse that itself. Never raises."""
+    `/openai/deployments/NAME/…`). None where it names none, or in a way that cannot be read, or at a length that no
+    name has: the upstream will refuse that itself. Never raises."""
     if incoming.path.startswith(_MODELS + "/"):
         return unquote(incoming.path[len(_MODELS) + 1 :]) or None
     for source in _readings(body):
@@ -104,7 +104,9 @@ def named_model(incoming: Incoming, body: bytes) -> str | None:
             model = msgspec.json.decode(msgspec.json.decode(source, type=_Named).model)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        return model if isinstance(model, str) else deployment_of(incoming.path) or None
+        if isinstance(model, str):
+            return model if len(model) <= LONGEST_MODEL else None
+        return deployment_of(incoming.path) or None
     found = _leniently(body) if len(body) <= _LARGEST_READ_AGAIN else None
     return found or deployment_of(incoming.path) or None
 

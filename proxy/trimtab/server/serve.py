@@ -7,7 +7,6 @@ then new ones are turned away while open ones get `grace_s` to finish. A second 
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from litestar.types import ASGIApp
 
 from trimtab.errors import ConfigError
 from trimtab.exchange.incoming import STOPPING
-from trimtab.server import announce
+from trimtab.server import announce, garbage
 from trimtab.server.app import create_app, create_metrics_app
 from trimtab.server.parts import Parts
 from trimtab.server.reload import Reloader
@@ -88,14 +87,14 @@ async def _serve(settings: Settings, config: str, read: Callable[[], Settings] |
     running, *others = [asyncio.ensure_future(listener.serve()) for listener in listeners]
     url = address(host, port)
     announce.started(parts, url, address(*metrics) if metrics else url, config, await parts.start())
-    # What lives as long as the process need not be searched for garbage: a full search takes tens of milliseconds.
-    gc.collect()
-    gc.freeze()
+    garbage.settle()
+    searching = asyncio.ensure_future(garbage.search(parts.load))
     waiting = asyncio.ensure_future(stop.wait())
     await asyncio.wait((running, *others, waiting), return_when=asyncio.FIRST_COMPLETED)
     if waiting.done():
         announce.draining(parts)
         await _drain(parts, stop)
+    searching.cancel()
     open_still = parts.load.requests
     for listener in listeners:
         listener.stop()  # type: ignore[no-untyped-call]

@@ -29,6 +29,7 @@ _LONE = re.compile(
 )
 _MOST_BACKSLASHES = 4_000_000  # in one body: each keeps other threads waiting for some 10 ns while they are skipped
 _MOST_ESCAPES = 500_000  # of characters in one body: each costs a call of a function
+LONGEST_MODEL = 1_000  # characters: a name is looked up, logged and counted
 _LARGEST_EXPLAINED = 8 << 20  # bytes of JSON that are read once more to say what is wrong with them
 # Replaces the messages that are skipped. Random for each process (hash randomization), so that no body contains it.
 _MARKER = b'"%d"' % hash(__name__)
@@ -155,7 +156,10 @@ def request_of(
     has_tools: bool,
     **fields: Any,
 ) -> Request:
-    """A request of what was read. `limits` are those of its output, in tokens; `fields` what only one format has."""
+    """A request of what was read. `limits` are those of its output, in tokens; `fields` what only one format has.
+    Raises Unreadable for a model that cannot be one."""
+    if len(head.model) > LONGEST_MODEL:
+        raise Unreadable("the model's name is too long")
     read = [raw for raw in extras if raw and is_present(raw)]
     routing = [raw for raw in _routing(head) if raw and is_present(raw)]
     return Request(
