@@ -88,11 +88,13 @@ class Factors:
         if tokens is None:
             self._notify("usage_ignored", upstream, model)
             return False
-        before = self._state(upstream, model, tenant)
+        tenants = self._of(upstream, model)
+        held = tenants.get(tenant)
+        before = held.state if held else None
         after = observe(before, estimated, tokens, refused=refused)
         if after is None:
             return False
-        self._keep(upstream, model, tenant, after)
+        tenants[tenant] = _Held(after, self._clock())
         moved = before is None or after.step != before.step
         if moved:
             self._notify("factor_moved", upstream, model)
@@ -122,23 +124,20 @@ class Factors:
             states = [(bytes.fromhex(name), state) for name, state in theirs.items()]
         except ValueError:
             return
+        tenants = self._of(upstream, model)
         for tenant, state in states[:_MOST_SHARED]:
-            ours = self._state(upstream, model, tenant)
+            held = tenants.get(tenant)
+            ours = held.state if held else None
             if not state.seen or abs(state.step) > _MOST_STEPS:
                 continue
             if ours is None or (state.moves, state.step) > (ours.moves, ours.step):
-                self._keep(upstream, model, tenant, state)
+                tenants[tenant] = _Held(state, self._clock())
 
-    def _keep(self, upstream: str, model: str, tenant: bytes, state: FactorState) -> None:
+    def _of(self, upstream: str, model: str) -> _Tenants:
         tenants = self._held.get((upstream, model))
         if tenants is None:
             tenants = self._held[upstream, model] = LRU(_MOST_TENANTS)
-        tenants[tenant] = _Held(state, self._clock())
-
-    def _state(self, upstream: str, model: str, tenant: bytes) -> FactorState | None:
-        tenants = self._held.get((upstream, model))
-        held = tenants.get(tenant) if tenants else None
-        return held.state if held else None
+        return tenants
 
 
 def agreed(factors: Sequence[float], prior: float) -> float:

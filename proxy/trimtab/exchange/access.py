@@ -77,7 +77,7 @@ def tenant(incoming: Incoming) -> bytes:
     """What identifies a tenant: all that the client sent to be recognized. The credential alone, where that is all;
     empty without any."""
     fields = incoming.fields
-    parts = [name + b": " + fields[name] for name in _KEYS if fields.get(name)]
+    parts = [name + b": " + fields[name] for name in _KEYS if name in fields if fields[name]]
     if b"cookie" in fields:
         parts += sorted(_lasting_cookies(fields[b"cookie"]))
     if query := incoming.query:

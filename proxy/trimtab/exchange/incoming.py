@@ -43,7 +43,8 @@ class Bounds(msgspec.Struct, frozen=True):
         """Raises BodyTooLarge for JSON whose lists have more than `max_values` entries from byte `start` on, where the
         part begins that was not read before; costs nothing for fewer bytes. Fields of its objects may be twice as
         many: a long conversation has a dozen in each step."""
-        if has_more_entries(body, self.max_values, _FIELDS_PER_VALUE * self.max_values, start):
+        most = self.max_values
+        if len(body) > most and has_more_entries(body, most, _FIELDS_PER_VALUE * most, start):
             raise BodyTooLarge(
                 f"The request body has more than {self.max_values} JSON values in lists. Send fewer, or raise "
                 "max_values in [server]."
@@ -52,6 +53,9 @@ class Bounds(msgspec.Struct, frozen=True):
     def check_messages(self, request: Request) -> None:
         """Raises BodyTooLarge for more than `max_messages` messages, and for one message, or one field beside them,
         that has more than `max_values` values. Of what was read before only the number of messages is looked at."""
+        size = len(request.source)
+        if size <= self.max_values and size <= self.max_messages:
+            return  # a message takes a byte at least
         count = len(request.messages)
         if count > self.max_messages:
             raise BodyTooLarge(
@@ -59,7 +63,7 @@ class Bounds(msgspec.Struct, frozen=True):
                 "max_messages in [server].",
                 param="messages",
             )
-        if len(request.source) <= self.max_values or new_bytes(request.source, request.messages) <= self.max_values:
+        if size <= self.max_values or new_bytes(request.source, request.messages) <= self.max_values:
             return
         messages = request.messages
         fresh = messages.fresh if isinstance(messages, Messages | Parts) else messages

@@ -114,7 +114,7 @@ def is_uneventful(chunk: bytes) -> bool:
     """Whether a chunk is whole events that `Observed.event` would learn nothing from: most are. Every chunk passes
     here, so the words of `_ERRORS` are written out."""
     return (
-        chunk.endswith(b"\n\n")
+        chunk[-2:] == b"\n\n"
         and b'usage"' not in chunk
         and b'rror"' not in chunk
         and b'"err' not in chunk

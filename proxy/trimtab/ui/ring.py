@@ -117,7 +117,7 @@ class Ring:
         kept.messages, kept.begins = len(views), _first_question(views)
         kept.sketch = sketch(shaping)
         self._sketched.append(kept)
-        self._views += len(views)
+        self._views += kept.messages
         while len(self._sketched) > self._settings.keep or (self._views > MOST_MESSAGES and len(self._sketched) > 1):
             oldest = self._sketched.popleft()
             self._views -= oldest.messages

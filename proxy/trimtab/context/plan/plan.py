@@ -89,11 +89,13 @@ def _needs_replay(conversation: History, policy: Policy, size: int, budget: int)
     fits as a whole fitted at each of its boundaries."""
     shaping, views = policy.shaping, conversation.views
     ahead = policy.compaction and size > budget * policy.precompact_share
-    longest = min(shaping.max_messages or len(views), shaping.summarize_after_messages or len(views))
-    return (
-        size > min(budget, policy.trigger_tokens or budget)
+    messages, most, many = len(views), shaping.max_messages, shaping.summarize_after_messages
+    return bool(
+        size > budget
+        or (policy.trigger_tokens and size > policy.trigger_tokens)
         or ahead
-        or len(views) > longest
+        or (most and messages > most)
+        or (many and messages > many)
         or policy.trigger_tool_uses is not None
         or (shaping.truncate == "always" and any(v.chars > shaping.max_message_chars for v in views))
     )
