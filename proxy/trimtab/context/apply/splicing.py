@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from trimtab.context.apply.again import Known, is_exact
 from trimtab.context.apply.format import Format
-from trimtab.context.apply.origins import Origins, Piece, in_json, moved, ours
+from trimtab.context.apply.origins import OURS, Origins, Piece, in_json, moved, ours
 from trimtab.context.edits import REMOVED_STAGES, Edit, Gap
 from trimtab.context.read.history import History
 from trimtab.context.read.memo import Memo
@@ -113,22 +113,25 @@ class _Making:
         return (*self._splices, self._pieces) if self._pieces else tuple(self._splices)
 
     def add(self, piece: Piece) -> None:
-        """Add a place in the body, or a word of ours."""
-        if self._ends_in_body and piece[0] == self._pieces[-1] <= piece[1]:
-            self._pieces[-1] = piece[1]
-        else:
-            self._pieces.extend(piece)
+        """Add a place in the body, or a word of ours: the one in the body, if it stands right there."""
+        start, stop = piece
+        if self._ends_in_body:
+            at = self._pieces[-1]
+            if start == at <= stop:
+                self._pieces[-1] = stop
+                return
+            if stop < 0 and self._body.startswith(OURS[start], at):
+                self._pieces[-1] += len(OURS[start])
+                return
+        self._pieces.extend(piece)
 
     def place(self, place: slice) -> None:
         """Add what stands in a place of the body."""
         self.add((place.start, place.stop))
 
     def comma(self) -> None:
-        """Add the comma before a message or part, where another is before it: the one in the body, if it stands right
-        there."""
-        if self._ends_in_body and self._body[self._pieces[-1] : self._pieces[-1] + 1] == b",":
-            self._pieces[-1] += 1
-        elif self._pieces or self._splices:
+        """Add the comma before a message or part, where another is before it."""
+        if self._pieces or self._splices:
             self.add(_COMMA)
 
     def moved(self, origins: Origins, place: slice) -> None:
