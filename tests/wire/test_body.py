@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from trimtab.errors import InvalidRequest
+from trimtab.wire import body as layouts
 from trimtab.wire.body import Layout, fields_of, is_present
 from trimtab.wire.request import Request, Unreadable
 
@@ -64,3 +65,15 @@ def test_a_name_that_is_not_utf_8_does_not_keep_an_object_from_being_edited() ->
 @pytest.mark.parametrize(("raw", "expected"), [(b"", False), (b"null", False), (b"[]", False), (b"[1]", True)])
 def test_present(raw: bytes, expected: bool) -> None:
     assert is_present(msgspec.Raw(raw)) is expected
+
+
+def test_escapes_that_were_read_before_are_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "_MOST_BACKSLASHES", 40)
+    first, second = (b'{"a":"%b"}' % (b"\\n" * n) for n in (30, 20))
+    body = b'{"input":[%b,%b]}' % (first, second)
+    known = [slice(len(b'{"input":['), len(b'{"input":[') + len(first))]
+    with pytest.raises(Unreadable, match="escaped"):
+        LAYOUT.read(body)
+    assert [bytes(item) for item in LAYOUT.read(body, known)[2]] == [first, second]
+    with pytest.raises(Unreadable, match="escaped"):
+        LAYOUT.read(body.replace(second, second * 3), known)

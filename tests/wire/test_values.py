@@ -82,3 +82,4 @@ def test_a_word_is_found_wherever_the_slices_end(body: bytes, word: bytes, start
         assert holds(word + body + word, word, len(word))
         for most in range(4):
             assert has_more_of(body, b"a", most) == (body.count(b"a") > most)
+            assert has_more_of(body, b"a", most, start) == (body[start:].count(b"a") > most)

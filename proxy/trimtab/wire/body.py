@@ -74,10 +74,12 @@ class Layout(Generic[HeadT]):
         Raises InvalidRequest when it is not JSON, and Unreadable when it is JSON but not an object with a list of
         messages, or nested or encoded in a way that is not supported here.
         """
-        if len(body) > _MOST_BACKSLASHES and has_more_of(body, b"\\", _MOST_BACKSLASHES):
-            raise Unreadable("too many characters that are escaped")
-        if known and (head := self._without(known, body)) is not None:
+        new = known[-1].stop if known else 0  # escapes before were counted when they were read
+        has_too_many = has_more_of(body, b"\\", _MOST_BACKSLASHES, new)
+        if known and not has_too_many and (head := self._without(known, body)) is not None:
             return body, head, Messages(body, getattr(head, self.name)[1:], known, self.name)
+        if has_too_many or (new and has_more_of(body, b"\\", _MOST_BACKSLASHES)):
+            raise Unreadable("too many characters that are escaped")
         source = body
         try:
             head = self._decode(body)

@@ -92,10 +92,10 @@ def holds(body: bytes, word: bytes, start: int = 0) -> bool:
     return any(body.find(word, at, at + reach) >= 0 for at in range(start, len(body), SEARCHED))
 
 
-def has_more_of(body: bytes, sign: bytes, most: int) -> bool:
-    """True when a sign, one byte, occurs more than `most` times."""
+def has_more_of(body: bytes, sign: bytes, most: int, start: int = 0) -> bool:
+    """True when a sign, one byte, occurs more than `most` times from byte `start` on."""
     found = 0
-    for at in range(0, len(body) if len(body) > most else 0, SEARCHED):
+    for at in range(start, len(body) if len(body) - start > most else start, SEARCHED):
         found += body.count(sign, at, at + SEARCHED)
         if found > most:
             return True
