@@ -24,7 +24,7 @@ from trimtab.context.plan.replays import Replays
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import Reader
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import Prefixes
+from trimtab.context.read.prefixes import Longest, Prefixes
 from trimtab.context.read.shelf import MOST_BYTES, Shelf
 
 SIZE = 2 * bodies.SIZE_OF_100K_TOKENS  # bytes
@@ -46,7 +46,7 @@ def measure(conversations: int, size: int = SIZE) -> Found:
     """Read and plan so many conversations, one after the other."""
     template = bodies.body("m", size)
     memo, shelf = Memo(), Shelf(MOST_BYTES)
-    reader, replays = Reader(memo, Prefixes(shelf=shelf)), Replays(shelf=shelf)
+    reader, replays = Reader(memo, Prefixes(Longest(shelf=shelf))), Replays(shelf=shelf)
 
     def step(number: int) -> float:
         body = bodies.unseen(template, number)

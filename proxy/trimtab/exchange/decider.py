@@ -8,13 +8,14 @@ from copy import copy
 from functools import partial
 
 import msgspec
+from lru import LRU
 
 from trimtab.calibration.counts import NO_COUNT, Counts, counted, factor_of, near
 from trimtab.context.apply.splices import Splices
 from trimtab.context.plan.replays import Replays
 from trimtab.context.read.history import Check, Reader, Reading, take_any
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import Prefixes
+from trimtab.context.read.prefixes import Longest, Prefixes, messages_within
 from trimtab.context.read.shelf import MOST_BYTES, Shelf
 from trimtab.dialects.chat import CHAT
 from trimtab.dialects.dialect import Dialect
@@ -30,6 +31,7 @@ from trimtab.upstream.families import binds_thinking, summary_role
 from trimtab.upstream.settings import UpstreamSettings
 from trimtab.wire.request import Request
 
+_MOST_BINDING = 4_096  # models that are known to bind their thinking: the names come from clients
 _FAR_BELOW = 0.1  # of a window that is configured or listed; servers are restarted with a quarter of it, not with less
 
 
@@ -44,18 +46,19 @@ class Decider:
     """Limits, policies, and what was counted before. One per process."""
 
     def __init__(self, limits: Limits, policies: Policies, remembered_bytes: int = MOST_BYTES) -> None:
-        """`remembered_bytes`: of what was read of conversations that were not used lately."""
+        """`remembered_bytes`: of what was read of conversations that were not used lately. What is kept as it is of
+        the others takes no more, or 15 MB."""
         self.limits, self._policies = limits, policies
-        self._memos = {d.name: Memo(view=d.format.view, digest=d.format.digest) for d in DIALECTS}
+        shelf, messages = Shelf(remembered_bytes), messages_within(remembered_bytes)
+        self._memos = {d.name: Memo(messages // 2, d.format.view, d.format.digest) for d in DIALECTS}
         self._splices = {d.name: Splices(self._memos[d.name], d.format) for d in DIALECTS}
-        shelf = Shelf(remembered_bytes)
-        self._replays = {d.name: Replays(shelf=shelf) for d in DIALECTS}
+        self._replays, longest = Replays(messages * 3 // 5, shelf=shelf), Longest(messages, shelf)
         self._readers = {
-            d.name: Reader(self._memos[d.name], Prefixes(shelf=shelf, name=d.name.encode()), d.decode) for d in DIALECTS
+            d.name: Reader(self._memos[d.name], Prefixes(longest, name=d.name.encode()), d.decode) for d in DIALECTS
         }
         self._counts = Counts()
         self.usage_asked = IncludeUsage()
-        self._binds_thinking: set[tuple[str, str]] = set()  # upstream and model
+        self._binds_thinking: LRU[tuple[str, str], None] = LRU(_MOST_BINDING)  # upstream and model
 
     def under(self, policies: Policies) -> Decider:
         """A decider with other policies, which shares what this one has read and counted."""
@@ -111,8 +114,7 @@ class Decider:
         if request.context_management is not None and is_ours(request.context_management):
             asked = managed(policy, request.context_management)
             policy, cap = asked.policy, asked.least(cap)
-        name_of = dialect.name
-        known = partial(decide, memo=self._memos[name_of], replays=self._replays[name_of], dialect=dialect)
+        known = partial(decide, memo=self._memos[dialect.name], replays=self._replays, dialect=dialect)
         under = partial(known, request, history, policy, factor=factor, cap=cap)
         shaping = under(limit=limit)
         if limit.source == "learned" and shaping.plan.edits and self.limits.may_try_larger(name, request.model, caller):
@@ -128,7 +130,7 @@ class Decider:
 
     def learn_binding(self, upstream: UpstreamSettings, shaping: Shaping) -> None:
         """The upstream refused a thinking part because something before it had changed."""
-        self._binds_thinking.add((upstream.name, shaping.request.model))
+        self._binds_thinking[upstream.name, shaping.request.model] = None
 
     def observe(
         self, shaping: Shaping, upstream: UpstreamSettings, prompt_tokens: int | None, caller: Caller = ANYONE

@@ -33,6 +33,18 @@ def test_memory_is_bounded_and_what_is_in_use_stays() -> None:
     assert len(memo._young) + len(memo._old) <= 10
 
 
+def test_what_weighs_more_counts_as_more_however_it_came() -> None:
+    """Kept first, kept again with another weight, and moved from the old generation to the young one."""
+    memo = Memo(capacity=200)
+    for k in range(1_000):
+        memo.put(k, "light")
+        memo.put(k, "heavy", 10)
+        for used in range(max(0, k - 12), k):
+            memo.get(used)
+        assert memo.get(k) == "heavy"
+        assert 10 * (len(memo._young) + len(memo._old)) <= 200
+
+
 def test_extras_are_counted_apart_from_messages_of_the_same_bytes() -> None:
     memo, raw = Memo(), user(prose(300))
     assert memo.view(raw).tokens != memo.extras([raw])

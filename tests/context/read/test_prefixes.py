@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tests.support.messages import prose, user
 from trimtab.context.read.memo import Memo
-from trimtab.context.read.prefixes import Match, Prefixes
+from trimtab.context.read.prefixes import Longest, Match, Prefixes, messages_within
 from trimtab.context.read.shelf import Shelf
 from trimtab.wire.chat import decode
 
@@ -66,7 +66,7 @@ def test_a_prefix_is_its_owners_alone() -> None:
 
 
 def bounded(capacity: int, most_bytes: int = 1) -> Prefixes:
-    return Prefixes(capacity=capacity, stride=STRIDE, shelf=Shelf(most_bytes))
+    return Prefixes(Longest(capacity, Shelf(most_bytes)), STRIDE)
 
 
 def reachable(prefixes: Prefixes) -> int:
@@ -132,13 +132,28 @@ def test_a_conversation_whose_end_changed_is_found_on_the_shelf() -> None:
 
 def test_formats_share_a_shelf_but_no_conversation() -> None:
     """The same bytes may mean something else in another format."""
-    shelf, data = Shelf(), body(*[user(f"{i} {prose(90)}") for i in range(30)])
-    chat, other = (Prefixes(capacity=40, stride=STRIDE, shelf=shelf, name=name) for name in (b"chat", b"messages"))
+    longest, data = Longest(40, Shelf()), body(*[user(f"{i} {prose(90)}") for i in range(30)])
+    chat, other = (Prefixes(longest, STRIDE, name) for name in (b"chat", b"messages"))
     for prefixes in (chat, other):
         read(prefixes, data)
         read(prefixes, body(*[user(f"other {i} {prose(90)}") for i in range(30)]))
     assert chat.match(data).digests != other.match(data).digests
     assert chat.match(data).prefix is not None
+    assert reachable(chat) + reachable(other) <= 40
+
+
+def test_large_messages_take_no_more_room_than_small_ones() -> None:
+    """An image of a megabyte spans 32 edges: what is kept is one prefix, not one for each edge."""
+    prefixes = Prefixes(Longest(10), STRIDE)
+    for topic in range(20):
+        data = body(user(f"{topic} {prose(90)}"), user("x" * 100 * STRIDE), user("What is this?"))
+        assert read(prefixes, data).prefix is None
+        assert prefixes.match(data).prefix is not None
+    assert len(prefixes._known) <= 10
+
+
+def test_a_small_shelf_has_fewer_messages_beside_it() -> None:
+    assert [messages_within(most_bytes) >> 10 for most_bytes in (128 << 20, 32 << 20, 1 << 20)] == [97, 32, 19]
 
 
 def test_marks_are_found_in_what_is_known() -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import sys
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,10 +68,39 @@ def test_the_oldest_records_go_first_and_leave_nothing() -> None:
     shelf = Shelf(10_000)
     for i in range(1_000):
         shelf.put(bytes(1_000), [b"%d" % i, b"%d, longer" % i], 10)
-    assert len(shelf._records) == 10_000 // 1_200
+    assert len(shelf._records) == 10_000 // (1_000 + 400 + 2 * 150)
     assert len(shelf._records._longest) == 2 * len(shelf._records)
     assert shelf.take(b"0") is None
     assert shelf.take(b"999") == bytes(1_000)
+
+
+@pytest.mark.parametrize(("size", "digests"), [(50, 1), (100, 2), (1_000, 4)])
+def test_the_bound_holds_in_bytes(size: int, digests: int) -> None:
+    """However small the records are, and with all that they are found by."""
+    shelf = Shelf(2_000_000)
+    tracemalloc.start()
+    for _ in range(12_000):
+        shelf.put(random.randbytes(size), [random.randbytes(16) for _ in range(digests)], 10)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 1_500_000 < held < 2_000_000 * 1.2  # dicts grow in leaps
+
+
+def test_threads_may_put_and_take_at_once() -> None:
+    shelf, interval = Shelf(20_000), sys.getswitchinterval()
+
+    def work(seed: int) -> None:
+        numbers = random.Random(seed)
+        for _ in range(5_000):
+            shelf.put(bytes(500), [b"%d" % numbers.randrange(30)], 10)
+            shelf.take(b"%d" % numbers.randrange(30))
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert [*threads.map(work, range(4))] == [None] * 4
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_what_would_take_long_to_unpack_is_not_kept() -> None:

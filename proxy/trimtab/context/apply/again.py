@@ -131,7 +131,7 @@ def _learn(
         return
     sources = Sources(messages, format)
     known = (*kept.known, *[_known(line, sources) for line in found[len(kept.known) :][:_AT_ONCE]])
-    memo.put(place, _Kept(excerpts, known, len(known) == len(found)))
+    memo.put(place, _Kept(excerpts, known, len(known) == len(found)), 1 + len(known))
 
 
 def _joined(lines: list[bytes]) -> bytes:

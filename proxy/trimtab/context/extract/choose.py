@@ -60,7 +60,7 @@ def choose(structure: Structure, removed: Sequence[int], shown: Sequence[int], t
     found: _Chosen | None = memo.get(key)
     if found is None:
         found = _choose(structure, removed, shown, tokens)
-        memo.put(key, found, 1 + len(found[0]) // 8)
+        memo.put(key, found, 1 + len(found[0]) // 3)
     return found
 
 

@@ -28,6 +28,8 @@ class Generations(Generic[Value]):
         self._capacity, self._weight = capacity, 0
         self._young: dict[Hashable, Value] = {}
         self._old: dict[Hashable, Value] = {}
+        self._heavy: dict[Hashable, int] = {}  # weights in the young generation, other than 1
+        self._were_heavy: dict[Hashable, int] = {}
 
     def get(self, key: Hashable) -> Value | None:
         """The value of a key, or None."""
@@ -36,11 +38,14 @@ class Generations(Generic[Value]):
 
     def put(self, key: Hashable, value: Value, weight: int = 1) -> None:
         """Keep a value. `weight` says how many entries it counts as."""
-        if key not in self._young:
-            self._weight += weight
-            if self._weight > self._capacity:
-                self._old, self._young, self._weight = self._young, {}, weight
+        before = self._heavy.get(key, 1) if key in self._young else 0
+        self._weight += weight - before
+        if self._weight > self._capacity:
+            self._old, self._young, self._weight = self._young, {}, weight
+            self._were_heavy, self._heavy = self._heavy, {}
         self._young[key] = value
+        if weight != 1 or before > 1:
+            self._heavy[key] = weight
 
 
 class Memo(Generations[Any]):
@@ -60,7 +65,7 @@ class Memo(Generations[Any]):
         """The value of a key, or None; it stays in use."""
         found = self._young.get(key)
         if found is None and (found := self._old.get(key)) is not None:
-            self.put(key, found)
+            self.put(key, found, self._were_heavy.get(key, 1))
         return found
 
     def view(self, raw: bytes | Raw) -> View:

@@ -26,7 +26,17 @@ from trimtab.wire.messages import Cuts, Messages, Spans, added
 STRIDE = 32 << 10
 """Bytes between two edges of a body, where it has digests."""
 
-_MOST = 100_000  # messages of all conversations that are kept as they are; the others are packed (`shelf`)
+MOST_MESSAGES = 100_000
+"""Of all conversations that are kept as they are; the others are packed (`shelf`). Each takes some 550 bytes with its
+view, and 1,000 where each is so large that it has a prefix of its own."""
+
+_LEAST_MESSAGES = 20_000  # as many: a single conversation of 10,000 stays, and 10 MB
+_BESIDE_SHELF = 1_024  # bytes of a shelf for each message that is kept as it is, which takes 800 with its replay
+
+
+def messages_within(most_bytes: int) -> int:
+    """How many messages are kept as they are beside a shelf of so many bytes."""
+    return max(_LEAST_MESSAGES, min(MOST_MESSAGES, most_bytes // _BESIDE_SHELF))
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -50,23 +60,18 @@ class Prefixes:
     are; one that leaves them is packed and put on a shelf, where it takes a quarter of the memory.
     """
 
-    def __init__(
-        self, capacity: int = _MOST, stride: int = STRIDE, shelf: Shelf | None = None, name: bytes = b"chat"
-    ) -> None:
-        """`capacity`: messages that are kept as they are; `stride`: bytes; `name`: of the format, because several may
-        share a shelf."""
+    def __init__(self, longest: Longest | None = None, stride: int = STRIDE, name: bytes = b"chat") -> None:
+        """`longest`: what is kept as it is; `stride`: bytes; `name`: of the format, because several may share that."""
         self._stride, self._name = stride, name
-        self._shelf = Shelf(0) if shelf is None else shelf
         self._known: WeakValueDictionary[bytes, Prefix] = WeakValueDictionary()
-        self._longest = _Longest(capacity, self._shelf)
-        self._lock = threading.Lock()  # long requests are read beside the event loop
+        self._longest = Longest() if longest is None else longest
 
     def match(self, body: bytes, tenant: bytes = b"") -> Match:
         """The longest known prefix of a tenant's body. Costs one pass over its bytes, at the speed of memory."""
         if len(body) < self._stride:
             return _NO_MATCH
         digests = _digests(body, self._stride, self._name + b"\0" + tenant)
-        with self._lock:
+        with self._longest.lock:
             for covered in range(len(digests), 0, -1):
                 if prefix := self._find(digests[covered - 1]):
                     return Match(digests, covered, prefix, *prefix.all())
@@ -76,7 +81,7 @@ class Prefixes:
         prefix = self._known.get(digest)
         if prefix is not None:
             self._longest.get(prefix.digest)  # it is in use
-        elif (record := self._shelf.take(digest)) is not None:
+        elif (record := self._longest.shelf.take(digest)) is not None:
             chain = unpacked(record)
             self._known.update((part.digest, part) for part in chain)
             self._longest.put(chain[-1])
@@ -89,32 +94,33 @@ class Prefixes:
         if len(match.digests) == match.covered or not (spans := messages.spans):
             return
         prefix, taken, seen = match.prefix, len(match.spans), len(match.views)
-        with self._lock:
+        with self._longest.lock:
             for at in range(match.covered, min(len(match.digests), spans[-1].stop // self._stride)):
                 stop = taken
                 while stop < len(spans) and spans[stop].stop <= (at + 1) * self._stride:
                     stop += 1
-                if stop > taken:
+                if stop > taken:  # else what ends at the edge before is known by that one
                     cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
                     until = seen + stop - taken + added(cuts)
                     new = views[seen:until], spans[taken:stop], cuts
                     prefix = extended(prefix, seen, *new, match.digests[at])
-                    seen = until
-                if prefix is not None:
                     self._known[match.digests[at]] = prefix
-                taken = stop
+                    seen, taken = until, stop
             if prefix is not None and prefix is not match.prefix:
                 if match.prefix is not None:
                     self._longest.pop(match.prefix.digest, None)
                 self._longest.put(prefix)
 
 
-class _Longest(LRUCache[bytes, Prefix]):
-    """The longest prefixes of the conversations used last, by digest, bounded by their messages."""
+class Longest(LRUCache[bytes, Prefix]):
+    """The longest prefixes of the conversations used last, by digest, bounded by their messages. One for the process:
+    all formats share the room. `lock` is held while they are used: long requests are read beside the event loop."""
 
-    def __init__(self, capacity: int, shelf: Shelf) -> None:
+    def __init__(self, capacity: int = MOST_MESSAGES, shelf: Shelf | None = None) -> None:
+        """`capacity`: messages; `shelf`: where those go that are not kept as they are."""
         super().__init__(capacity, getsizeof=attrgetter("count"))
-        self._shelf = shelf
+        self.shelf = Shelf(0) if shelf is None else shelf
+        self.lock = threading.Lock()
 
     def put(self, prefix: Prefix) -> None:
         """Keep a prefix, and with it those it goes on from. One that is larger than all the room is not kept."""
@@ -125,7 +131,7 @@ class _Longest(LRUCache[bytes, Prefix]):
         """Take out the one that was not used for the longest time, and put it on the shelf."""
         digest, prefix = super().popitem()
         chain = prefix.parts()
-        self._shelf.put(packed(chain), [part.digest for part in chain], prefix.count)
+        self.shelf.put(packed(chain), [part.digest for part in chain], prefix.count)
         return digest, prefix
 
 

@@ -7,6 +7,7 @@ places, roles, names of tools and tool-call ids.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import msgspec
@@ -20,7 +21,9 @@ MOST_BYTES = 128 << 20
 
 _MOST_MESSAGES = 20_000  # of a record: as many are packed in 10 ms, which others have to wait
 _NEWEST = 4  # prefixes of a conversation by which it is found: an agent may change its last messages
-_BESIDE = 200  # bytes that a record takes beside its own, with the digests it is found by
+# Bytes that a record takes beside its own, and for each digest it is found by: measured, with their places in dicts,
+# which records come to and leave.
+_BESIDE, _FOR_DIGEST = 400, 150
 
 
 class _Part(msgspec.Struct, array_like=True):
@@ -75,7 +78,7 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
     found_by: tuple[bytes, ...]  # digests of its newest prefixes
 
     def __len__(self) -> int:
-        return len(self.data) + _BESIDE
+        return len(self.data) + _BESIDE + _FOR_DIGEST * len(self.found_by)
 
 
 class Shelf:
@@ -83,17 +86,21 @@ class Shelf:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         """`most_bytes`: of all records."""
+        self.most_bytes = most_bytes
         self._records = _Records(most_bytes)
+        self._lock = threading.Lock()  # long requests are read and planned beside the event loop
 
     def put(self, record: bytes, digests: Sequence[bytes], messages: int) -> None:
         """Put a record of so many messages on the shelf; `digests` are those of its prefixes, the shortest first."""
         kept = _Record(record, tuple(digests[-_NEWEST:]))
         if messages <= _MOST_MESSAGES and len(kept) <= self._records.maxsize:
-            self._records.put(kept)
+            with self._lock:
+                self._records.put(kept)
 
     def take(self, digest: bytes) -> bytes | None:
         """Take the record that is found by a digest off the shelf, or None."""
-        return self._records.take(digest)
+        with self._lock:
+            return self._records.take(digest)
 
 
 class _Records(LRUCache[bytes, _Record]):
