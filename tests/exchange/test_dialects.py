@@ -347,3 +347,28 @@ def _talk(path: str) -> list[bytes]:
         else:
             listed += [turns.user(prose(500)), turns.answer(prose(500))]
     return [*listed, items.message("And?") if path == RESPONSES else turns.user("And?")]
+
+
+FULL = {"input_tokens": 8_192, "output_tokens": 0}
+NOTHING = {
+    RESPONSES: {"incomplete_details": {"reason": "max_output_tokens"}, "status": "incomplete", "output": []}
+    | {"usage": FULL},
+    MESSAGES: {"type": "message", "content": [], "stop_reason": "model_context_window_exceeded"},
+}
+ENDS = {
+    RESPONSES: [CREATED, b'{"type":"response.incomplete","response":%b}' % msgspec.json.encode(NOTHING[RESPONSES])],
+    MESSAGES: [STARTED, b'{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}'],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_of_nothing_leads_to_one_smaller_try(path: str, stream: bool) -> None:
+    nothing = sse_reply(*ENDS[path], done=False) if stream else json_reply(NOTHING[path])
+    asked = body(path, {RESPONSES: 18, MESSAGES: 40}[path], 500, stream=stream)  # some 6,000 tokens
+    scripts, toml = (nothing, json_reply(ANSWERS[path])), WINDOW + "[shaping]\nextract_share = 0.0\n"
+    async with ScriptedUpstream(*scripts) as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await post(proxy.url, asked, path)
+        assert (answer.status, len(upstream.requests)) == (200, 2)
+        assert answer.json() == ANSWERS[path]
+        assert len(upstream.requests[1].body) < len(upstream.requests[0].body)
