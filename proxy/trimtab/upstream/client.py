@@ -1,7 +1,8 @@
 """The client of the upstreams: sends a client's request, gives an Answer, retries where that is safe (see `call`).
 
 aiohttp is called directly, with everything switched off that would change a byte: no redirects, no cookies, no
-decompression, no default headers, no proxies from the environment, no total timeout. `tests/bench/bench_client.py`
+decompression, no default headers, no proxies from the environment, no total timeout. A POST whose body is there, as
+nearly all requests are, is written to its connection directly (`aiohttp_hooks.post`). `tests/bench/bench_client.py`
 measures it beside httpx, and beside httpx over aiohttp's transport. It also keeps repeated request headers apart, which
 httpx joins. The proxy's own calls go through the same sessions (`own_calls`).
 """
