@@ -26,7 +26,7 @@ _LEFT_OUT = ours(in_json(LEFT_OUT.rstrip()))
 _FIRST_WEIGHT, _PLACEHOLDER_TOKENS = weight(_FIRST), 1 + weight(PLACEHOLDER.encode()) // SCALE
 _OF_OURS = "[This tool ran"
 _MOST_BYTES = 12  # of one character in JSON
-_LONG = 4_096  # bytes of a text that are decoded in less time than its beginning is found
+_REACH = 256  # bytes in which a blank is looked for, behind the beginning of a text
 
 
 class Cleared(NamedTuple):
@@ -52,7 +52,7 @@ def cleared_result(source: bytes, field: str, tokens: int) -> Cleared | None:
     found = of_result(text, tokens)
     if not found.end:
         return Cleared(_PLACEHOLDER_TOKENS, array("i", [0, start, *_PLACEHOLDER, stop, len(source)]))
-    of = _FIRST_WEIGHT + between(_FIRST[-1], found.shown.encode()[0]) + found.weight
+    of = _FIRST_WEIGHT + between(_FIRST[-1], found.shown[0].encode()[0]) + found.weight
     return Cleared(1 + of // SCALE, _origins(source, start, stop, text[: found.end], is_cut=found.end < len(text)))
 
 
@@ -62,33 +62,38 @@ def _place(source: bytes, field: str) -> tuple[int, int] | None:
         fields = _fields(source if source.isascii() else source.decode())
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    at, found = 1, None
+    at, start, stop = 1, 0, 0
     for name, value in fields.items():
-        if not name.isidentifier() or not name.isascii():
-            return None
         at += len(name) + 3
         if name == field:
-            found = at + 1, at + len(value) - 1
+            start, stop = at + 1, at + len(value) - 1
         at += len(value) + 1
-    # Blanks, a name that is there twice or has escapes: then the parts are not as long as the whole.
-    if at != len(source) or found is None or source[found[0] - 1 : found[0]] != b'"':
-        return None
-    return found
+    # Blanks, a name that is there twice, or one with escapes or beyond ASCII: then the parts are not as long as the
+    # whole.
+    return (start, stop) if at == len(source) and source[start - 1 : start] == b'"' else None
 
 
 def _beginning(source: bytes, start: int, stop: int, chars: int) -> str:
     """At least the first `chars` characters of a text between quotes."""
-    most = max(_LONG, chars * _MOST_BYTES)
+    # A blank is not within a character or an escape. Most texts have few of these.
+    most = chars + chars // 4
+    if stop - start > most + _REACH and (blank := source.find(b" ", start + most, start + most + _REACH)) >= 0:
+        text = _text(source[start - 1 : blank] + b'"')
+        if len(text) >= chars:
+            return text
+    most = chars * _MOST_BYTES
     if stop - start > 2 * most and (blank := source.find(b" ", start + most, start + 2 * most)) >= 0:
-        stop = blank  # which is not within a character or an escape
+        stop = blank
     return _text(source[start - 1 : stop] + b'"')
 
 
 def _origins(source: bytes, start: int, stop: int, kept: str, *, is_cut: bool) -> Origins | None:
     """The pieces: the beginning and the end of the source, and between them the text that is kept, where that is
     written as JSON libraries write it."""
-    for written in (in_json(kept), json.dumps(kept)[1:-1].encode()):
-        if source.startswith(written, start):
-            cut = _LEFT_OUT if is_cut else ()
-            return array("i", [0, start, *_ABOVE, -1 - start, start + len(written), *cut, stop, len(source)])
-    return None
+    written = in_json(kept)
+    if not source.startswith(written, start):
+        written = json.dumps(kept)[1:-1].encode()
+        if not source.startswith(written, start):
+            return None
+    cut = _LEFT_OUT if is_cut else ()
+    return array("i", (0, start, *_ABOVE, -1 - start, start + len(written), *cut, stop, len(source)))

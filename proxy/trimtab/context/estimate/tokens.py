@@ -129,7 +129,7 @@ _SCRIPT_TABLE = bytes(SCRIPT_WEIGHTS)
 def text_tokens(text: str) -> int:
     """Estimated o200k tokens of a decoded text: 0 for an empty one, otherwise at least 1. Never raises: a lone
     surrogate counts as its three bytes. Linear in the length."""
-    return bytes_tokens(text.encode("utf-8", "surrogatepass"))
+    return 1 + weight(text.encode("utf-8", "surrogatepass")) // SCALE if text else 0
 
 
 def bytes_tokens(data: bytes) -> int:
@@ -142,11 +142,11 @@ def bytes_tokens(data: bytes) -> int:
 def weight(data: bytes) -> int:
     """What `bytes_tokens` makes tokens of, in 1/64. The weight of two texts together is that of both, and `between` the
     last byte of the one and the first of the other."""
-    if len(data) <= _RUN:
-        found = adler32(_pair_weights(data), 0) & 0xFFFF
+    if len(data) <= _BLOCK:
+        found = _pair_weight(data)
     else:
         # Each block includes the first byte of the next, so that the pair across the border counts too.
-        found = sum([_total(_pair_weights(data[at : at + _BLOCK + 1])) for at in range(0, len(data), _BLOCK)])
+        found = sum([_pair_weight(data[at : at + _BLOCK + 1]) for at in range(0, len(data), _BLOCK)])
     if not data.isascii():
         found += sum([_high_weight(part.translate(None, _ASCII)) for part in _whole_characters(data)])
     return found
@@ -168,11 +168,11 @@ def _whole_characters(data: bytes) -> Iterator[bytes]:
         at = end
 
 
-def _pair_weights(block: bytes) -> bytes:
-    """The weight of each pair of neighbours: first of pairs at even places, then of those at odd ones."""
+def _pair_weight(block: bytes) -> int:
+    """The weight of all pairs of neighbours: first of those at even places, then of those at odd ones."""
     digits = block.translate(_CLASS_DIGITS)
-    twice = digits[:-1] + digits[1:] if len(digits) % 2 else digits + digits[1:-1]
-    return unhexlify(twice).translate(_PAIR_TABLE)
+    pairs = unhexlify(digits[:-1] + digits[1:] if len(digits) % 2 else digits + digits[1:-1])
+    return _total(pairs.translate(_PAIR_TABLE))
 
 
 def _high_weight(high: bytes) -> int:
@@ -183,4 +183,7 @@ def _high_weight(high: bytes) -> int:
 
 
 def _total(weights: bytes) -> int:
-    return sum([adler32(weights[at : at + _RUN], 0) & 0xFFFF for at in range(0, len(weights), _RUN)])
+    found = adler32(weights[:_RUN], 0) & 0xFFFF
+    for at in range(_RUN, len(weights), _RUN):
+        found += adler32(weights[at : at + _RUN], 0) & 0xFFFF
+    return found

@@ -39,7 +39,7 @@ def names_among(words: Iterable[bytes]) -> dict[bytes, str]:
 def has_name(words: Iterable[bytes]) -> bool:
     """True when one of the words is a name."""
     for word in words:
-        if not _is_plain(word):
+        if not (word.isalpha() and (word.islower() or word.istitle())):
             name = word.strip(_EDGES)
             if LEAST <= len(name) <= MOST and name.isascii() and not _is_plain(name.replace(b"-", b"")):
                 return True

@@ -16,8 +16,8 @@ from trimtab.context.texts import LEFT_OUT
 
 _CHARS_PER_TOKEN = 3.3
 _SHORTER = 0.8  # of the characters, where they were more tokens than expected
-_CUT = LEFT_OUT.rstrip().encode()
-_CUT_WEIGHT = weight(_CUT)
+_CUT = LEFT_OUT.rstrip()
+_CUT_WEIGHT, _CUT_FIRST = weight(_CUT.encode()), _CUT.encode()[0]
 
 
 class Beginning(NamedTuple):
@@ -28,6 +28,9 @@ class Beginning(NamedTuple):
     weight: int = 0  # in 1/64 tokens
 
 
+_NOTHING = Beginning()
+
+
 def read_of(tokens: int) -> int:
     """Characters of a result that are looked at for an extract of so many tokens: one more than it may have at most."""
     return int(tokens * _CHARS_PER_TOKEN) + 1
@@ -36,23 +39,22 @@ def read_of(tokens: int) -> int:
 def of_result(text: str, tokens: int) -> Beginning:
     """The beginning of a result, of at most `tokens` tokens; nothing of one that has no name there. What comes after
     the first `read_of(tokens)` characters makes no difference."""
-    read = text[: read_of(tokens)]
     chars = read_of(tokens) - 1
+    read = text[: chars + 1]
     if not has_name(words(read[:chars])):
-        return Beginning()
+        return _NOTHING
+    length = len(read)
     while chars > 0:
-        end = min(chars, len(read))
-        if end < len(read) and (blank := read.rfind(" ", end // 2, end)) > 0:
+        end = min(chars, length)
+        if end < length and (blank := read.rfind(" ", end // 2, end)) > 0:
             end = blank
-        shown, is_cut = one_line(read[:end]), end < len(read)
-        of = _weight(shown.encode("utf-8", "surrogatepass"), is_cut=is_cut)
+        shown = one_line(read[:end])
+        line = shown.encode("utf-8", "surrogatepass")
+        of = weight(line)
+        if end < length:
+            shown += _CUT
+            of += _CUT_WEIGHT + (between(line[-1], _CUT_FIRST) if line else 0)
         if 1 + of // SCALE <= tokens:
-            return Beginning(end, shown + LEFT_OUT.rstrip() if is_cut else shown, of)
+            return Beginning(end, shown, of)
         chars = int(chars * _SHORTER)
-    return Beginning()
-
-
-def _weight(line: bytes, *, is_cut: bool) -> int:
-    if not is_cut:
-        return weight(line)
-    return weight(line) + (between(line[-1], _CUT[0]) if line else 0) + _CUT_WEIGHT
+    return _NOTHING

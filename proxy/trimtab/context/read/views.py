@@ -148,26 +148,26 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
     else:
         shape, chars, text, rest = content_size(content)
     calls: tuple[Call, ...] = ()
-    arguments = names = 0
+    beside, arguments = unknown + MESSAGE_OVERHEAD, 0  # tokens of all but the content
     if message.tool_calls or message.function_call:
-        calls, arguments = _calls(message), _arguments(message)
-        names = sum([name_tokens(call.name) for call in calls])
-    other = unknown + _size(_reasoning(message))
-    if message.name or message.refusal:
-        other += _size(message.name) + _size(message.refusal)
-    has_mark = message.pinned is not UNSET or has_marks(content)
+        calls, arguments = _calls(message)
+        beside += arguments + sum([name_tokens(call.name) for call in calls])
+    for value in (_reasoning(message), message.name, message.refusal):
+        if value:
+            beside += _size(value)
+    has_mark = message.pinned is not UNSET or (shape == "parts" and has_marks(content))
     return View(
-        role=message.role,
-        tokens=text + rest + arguments + names + other + MESSAGE_OVERHEAD,
-        text_tokens=text,
-        chars=chars,
-        shape=shape,
-        calls=calls,
-        call_tokens=arguments,
+        message.role,
+        text + rest + beside,
+        text,
+        chars,
+        shape,
+        calls,
+        arguments,
         answers=_answers(message),
-        pinned=message.pinned is True or (has_mark and has_pinned(content)),
+        pinned=has_mark and (message.pinned is True or has_pinned(content)),
         has_mark=has_mark,
-        cleared_tokens=names + other + arguments + PLACEHOLDER_TOKENS + MESSAGE_OVERHEAD,
+        cleared_tokens=beside + PLACEHOLDER_TOKENS,
         digest=key or digest(raw),
     )
 
@@ -228,12 +228,17 @@ def content_size(content: str | list[Any] | None) -> tuple[Shape, int, int, int]
     return "parts", sum(map(len, present)), sum(map(text_tokens, present)), rest
 
 
-def _calls(message: _Message) -> tuple[Call, ...]:
-    made = [_call(_id(c.id), c.function or _custom(c.custom or {})) for c in message.tool_calls or ()]
-    legacy = message.function_call
-    if legacy and (legacy.name or not made):  # some clients add an empty one beside `tool_calls`
-        made.append(_call("", legacy))
-    return tuple(made)
+def _calls(message: _Message) -> tuple[tuple[Call, ...], int]:
+    """The calls of a message, and the tokens of the arguments of all."""
+    made, tokens = [], 0
+    for call in message.tool_calls or ():
+        tokens += _size(call.function.arguments if call.function else call.custom)
+        made.append(_call(_id(call.id), call.function or _custom(call.custom or {})))
+    if legacy := message.function_call:
+        tokens += _size(legacy.arguments)
+        if legacy.name or not made:  # some clients add an empty one beside `tool_calls`
+            made.append(_call("", legacy))
+    return tuple(made), tokens
 
 
 def _call(id: str, function: _Function) -> Call:
@@ -248,14 +253,6 @@ def _custom(call: dict[str, Any]) -> _Function:
 def _id(value: Any) -> str:
     """The id of a call. Some clients send a number."""
     return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _arguments(message: _Message) -> int:
-    """Tokens of the arguments of all calls."""
-    arguments = [call.function.arguments if call.function else call.custom for call in message.tool_calls or ()]
-    if message.function_call:
-        arguments.append(message.function_call.arguments)
-    return sum(map(_size, arguments))
 
 
 def _answers(message: _Message) -> str | None:
