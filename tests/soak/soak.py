@@ -16,11 +16,14 @@ from tests.soak.watch import Sample, quarters, sample, slope, watch
 from tests.support.served import Served, serving
 from tests.support.valkey import Valkey
 
+# What is remembered of conversations is bounded so that the load fills it within the first quarter of 20 minutes: what
+# still grows then has no bound. By default it would fill up for hours (docs/performance.md, "Many conversations").
 CONFIG = """\
 read_timeout_s = 6.0
 retries = 1
 [server]
 max_body_mb = 1
+remembered_mb = 2
 grace_s = 10.0
 drain_s = 0.2
 [models."*"]
