@@ -144,3 +144,14 @@ PRIORS = [
 @pytest.mark.parametrize(("model", "factor"), PRIORS)
 def test_prior(model: str, factor: float) -> None:
     assert prior(model) == factor
+
+
+def test_all_pairs_and_tenants_together_are_bounded() -> None:
+    """Models and tenants are named by clients. The pairs used last stay."""
+    book = Factors(clock=Clock(), notify=lambda *_: None, most=100)
+    for n in range(20):
+        for tenant in range(20):
+            book.observe("u", f"m{n}", 10_000, 12_000, b"%d" % tenant)
+    assert sum(len(tenants) for tenants in book._held.values()) == 100
+    assert book.factor("u", "m19", b"19") != UNKNOWN
+    assert book.factor("u", "m0", b"0") == UNKNOWN

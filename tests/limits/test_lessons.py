@@ -41,6 +41,17 @@ def test_an_impossible_limit_is_ignored_and_counted() -> None:
     assert (book.of("u", "m"), events[-1].kind) == (None, "learned_ignored")
 
 
+def test_all_lessons_together_are_bounded() -> None:
+    """Models and tenants are named by clients. What was learned last stays."""
+    book = Lessons(ttl_s=60.0, clock=Clock(), notify=lambda _: None, most=100)
+    for n in range(20):
+        for tenant in range(20):
+            book.learn("u", f"m{n}", DEFAULT, 32_768 - tenant, Caller(b"%d" % tenant))
+    assert sum(len(own) for own in book._own.values()) == 100
+    assert book.of("u", "m19", Caller(b"19")) is not None
+    assert ("u", "m0", b"") not in book._own
+
+
 # -- whom it binds -----------------------------------------------------------------------------------------------
 
 

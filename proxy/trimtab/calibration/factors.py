@@ -44,6 +44,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], float], ...] = tuple(
 )
 _MOST_PAIRS = 4_096  # (upstream, model) pairs that are held: the names come from clients
 _MOST_TENANTS = 64  # of a pair
+_MOST = 32_768  # of all pairs and tenants: 400 bytes each
 _MOST_SHARED = 16  # tenants of a pair that replicas share: some 2 KB each
 ALONE = 1.3  # how far, as a factor, the counts of a single tenant may move the others from the prior
 _MOST_STEPS = 64  # GRID**64 is above the largest factor that is applied
@@ -63,8 +64,9 @@ _Tenants: TypeAlias = "LRU[bytes, _Held]"
 class Factors:
     """Factors by (upstream, model) and tenant. `clock` gives seconds."""
 
-    def __init__(self, *, clock: Callable[[], float], notify: Notify) -> None:
-        self._clock, self._notify = clock, notify
+    def __init__(self, *, clock: Callable[[], float], notify: Notify, most: int = _MOST) -> None:
+        """`most`: of all pairs and tenants."""
+        self._clock, self._notify, self._most = clock, notify, most
         self._held: LRU[tuple[str, str], _Tenants] = LRU(_MOST_PAIRS)
 
     def factor(self, upstream: str, model: str, tenant: bytes = b"") -> float:
@@ -95,6 +97,7 @@ class Factors:
         if after is None:
             return False
         tenants[tenant] = _Held(after, self._clock())
+        self._make_room(held)
         moved = before is None or after.step != before.step
         if moved:
             self._notify("factor_moved", upstream, model)
@@ -132,6 +135,13 @@ class Factors:
                 continue
             if ours is None or (state.moves, state.step) > (ours.moves, ours.step):
                 tenants[tenant] = _Held(state, self._clock())
+                self._make_room(held)
+
+    def _make_room(self, before: _Held | None) -> None:
+        """Forget the pairs used least lately where a tenant was added, who had nothing `before`."""
+        if before is None and len(self._held) * _MOST_TENANTS > self._most:
+            while sum(map(len, self._held.values())) > self._most:
+                self._held.popitem()
 
     def _of(self, upstream: str, model: str) -> _Tenants:
         tenants = self._held.get((upstream, model))

@@ -24,6 +24,7 @@ from trimtab.limits.limit import Limit
 
 _MOST_PAIRS = 4_096  # (upstream, model, route) that are remembered: the names come from clients
 _MOST_TENANTS = 256  # of one of them
+_MOST_OWN = 32_768  # lessons of tenants, of all of them: 500 bytes each
 
 _Key = tuple[str, str, bytes]
 
@@ -68,8 +69,10 @@ class Lessons:
         notify: Notify,
         retry_s: float = 600.0,
         wall: Callable[[], float] = time.time,
+        most: int = _MOST_OWN,
     ) -> None:
-        self.ttl_s, self._retry_s = ttl_s, retry_s
+        """`most`: lessons of tenants, of all of them."""
+        self.ttl_s, self._retry_s, self._most = ttl_s, retry_s, most
         self._clock, self._notify, self._wall = clock, notify, wall
         self._held: LRU[_Key, _Held] = LRU(_MOST_PAIRS)  # for all tenants
         self._own: LRU[_Key, LRU[bytes, _Held]] = LRU(_MOST_PAIRS)  # by tenant
@@ -179,6 +182,8 @@ class Lessons:
         key = (upstream, model, caller.route)
         own = self._own.setdefault(key, LRU(_MOST_TENANTS))
         own[caller.tenant] = self._new(lesson, self._wall(), own.get(caller.tenant))
+        while sum(map(len, self._own.values())) > self._most:
+            self._own.popitem()  # the one used least lately
         common = lesson if agreed else self._common(own, caller.tenant, lesson)
         if common is not None:
             self._held[key] = self._new(common, self._wall(), self._held.get(key))
