@@ -32,6 +32,7 @@ ATTEMPTS = 4
 TWICE = 2  # times as long as usual the 99th percentile of the others may take
 
 MESSAGE = b'{"role":"user","content":"a"}'
+ANSWER = b'{"role":"assistant","content":"b"}'
 PART = b'{"type":"text","text":"a"}'
 CALL = b'{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}'
 CYCLES = b",".join(
@@ -66,6 +67,8 @@ REQUESTS: dict[str, Callable[[], bytes]] = {
     "a message of 30 MB of escapes": lambda: said(b"\\u4e2d" * 5_000_000),
     "lone surrogates": lambda: said(b"\\ud800" * 5_000_000),
     "lists in lists": lambda: b"[" * 20_000_000,
+    "a model's name of 20 MB": lambda: chat(MESSAGE).replace(b'"m"', b'"%b"' % (b"m" * 20_000_000)),
+    "eighty thousand items": lambda: chat(many(MESSAGE + b"," + ANSWER, 40_000)),
     "something that is not JSON": lambda: said(b"a" * 30_000_000)[:-3],
 }
 
@@ -96,6 +99,7 @@ ANSWERS = {
     "an event of a million lines": Answer(lambda: b"data: 1\n" * 1_000_000 + b"\n"),
     "error events": Answer(lambda: b'data: {"error":{"message":"a"}}\n\n' * 200_000),
     "a usage of a million objects": Answer(lambda: b'{"usage":{"x":[%b]}}' % many(b"{}", 5_000_000), JSON),
+    "an answer of 14 MB": Answer(lambda: b'{"x":"%b"}' % (b'finish_reason\\": \\"length\\" ' * 450_000), JSON),
     "an error of a million objects": Answer(lambda: b'{"error":[%b]}' % many(b"{}", 1_000_000), JSON),
     "lines of errors": Answer(lambda: b'{"error":1}\n' * 300_000, JSON),
     "an error of numbers": Answer(lambda: b"1 2 3 4 5 > " * 80_000, b"text/plain", status=400),

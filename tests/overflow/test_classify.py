@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.overflow.samples import CATALOGUE, LOOKALIKES, OVERFLOWS, as_bytes
 from trimtab.overflow.classify import Overflow, classify, classify_event
+from trimtab.overflow.sent import Sent
 
 SLIP = "E058"  # "maximum context length is 3 tokens": an overflow, but no figure of it is to be believed
 
@@ -420,3 +421,33 @@ def test_a_megabyte_is_classified_within_a_second(piece: str) -> None:
 def test_a_deep_nest_is_read_without_an_error() -> None:
     assert classify(400, b"[" * 100_000 + b"]" * 100_000) is None
     assert classify(400, b'{"error":' * 5_000 + b"1" + b"}" * 5_000) is None
+
+
+# -- in words that nobody here knows -----------------------------------------------------------------------------
+
+NUMBERS = {
+    "Hindi": ("इनपुट बहुत लंबा है: 9000 टोकन, अधिकतम 8192", True),
+    "Thai": ("ข้อความยาวเกินไป (9,000 โทเค็น, สูงสุด 8,192)", True),
+    "Swedish": ("Prompten är för lång: 9000 tokens (max 8192)", True),
+    "Indonesian": ("Masukan terlalu panjang: 9000 token, maksimum 8192", True),
+    "a name": ("TokenLimitExceeded: input has 9000 tokens, max 8192", True),
+    "no count of what was sent": ("Masukan terlalu panjang: 90000 token, maksimum 8192", False),
+    "one number": ("Masukan terlalu panjang: maksimum 8192 token", False),
+    "more numbers": ("4200 av 9000 tokens, 8192 tillåts", False),
+    "the output": ("max_tokens: 9000 tokens är för mycket, 8192 tillåts", False),
+    "no tokens": ("Kesalahan 9000 dalam 8192", False),
+    "a rate": ("9000 tokens gevraagd, 8192 per minuut", False),
+    "numbers of the client's": ("unknown+token+512+9000+in+the+field", False),
+}
+
+
+@pytest.mark.parametrize(("text", "is_one"), NUMBERS.values(), ids=NUMBERS)
+def test_numbers_that_agree_say_it_in_any_language(text: str, is_one: bool) -> None:
+    body = as_bytes({"error": {"message": text}})
+    sent = Sent(b'{"messages":[{"role":"user","content":"512 of 9000"}]}', 8_600, 0, 32_768)
+    found = classify(400, body, sent)
+    assert (found is not None) is is_one
+    if found is not None:
+        assert (found.limit, found.input_tokens, found.agreed) == (8_192, 9_000, False)
+    assert classify(400, body) is None  # nothing to agree with
+    assert classify(500, body, sent) is None

@@ -13,6 +13,7 @@ HELPED_BY_WAITING_OR_PAYING = [
     "limited to 40,000 input tokens per minute",
     "on tokens per min (TPM): Limit 30000, Requested 38571",
     "You exceeded your current quota",
+    "You have exceeded your context usage for this month",
     "Too many tokens, please wait before trying again.",
     "requires more credits",
     "context deadline exceeded",

@@ -20,7 +20,8 @@ The way of an answer, with one example all the way down:
 6. Doubt. A 429 must give both numbers, or a strong code, to be believed. A sentence that is found late may be quoted,
    so its limit must not be far above what was sent. Numbers that disagree with what was sent are not believed. Here:
    a 400.
-7. Without such a sentence: a strong code, or a weak one that no sentence contradicts, decides.
+7. Without such a sentence: a strong code, or a weak one that no sentence contradicts, decides. Or the numbers do: in a
+   refusal in words that nobody here knows, a count that agrees with what was sent, above a limit.
 
     ->  Overflow(limit=200000, actual=213462, actual_kind="input", input_tokens=213462)
 
@@ -35,7 +36,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from trimtab.overflow.error_body import ErrorBody
-from trimtab.overflow.figures import Figures, figures_in_fields, read_figures
+from trimtab.overflow.figures import MIN_LIMIT, Figures, figures_in_fields, read_figures
 from trimtab.overflow.normalize import normalize
 from trimtab.overflow.sent import OwnWords, Sent, own_words
 from trimtab.overflow.unwrap import is_chunk, unwrap, unwrap_event
@@ -49,6 +50,12 @@ _NEAR_START = 400  # characters of a text that count as its start
 _FAR_ABOVE = 4  # times what was sent: a request so far below a limit was not refused for it
 _UNBELIEVED = 5, 10  # a count below a fifth of what was sent, or above ten times that, is another request's
 _AGREES = 2  # a count agrees with the estimate of what was sent up to this factor: no two tokenizers differ by more
+_REFUSED = frozenset((400, 413, 422))  # what servers answer to a request that is wrong
+_NEARLY = 1.5  # a count is within this factor of the estimate: text of a known kind is estimated much better
+_LARGE_NUMBER = re.compile(r"(?<![\w./@#-])\d{3,9}(?![\w%]|[./]\d)")
+_TOKENS = re.compile(
+    r"token|jeton|żeton|токен|टोकन|टोकेन|টোকেন|டோக்கன்|โทเค็น|โทเคน|رمز|رموز|توكن|توکن|טוקנ|אסימונ|トークン|토큰|令牌|词元|詞元"
+)
 _NOT_WORD = re.compile(r"[^a-z0-9]")
 
 
@@ -140,6 +147,26 @@ def _classify_error(error: ErrorBody, status: int, sent: Sent | None) -> Overflo
         longest = max(error.texts, key=len, default="")
         figures = read_figures(normalize(longest), error.codes, asked)
         return _overflow(error, _Sentence(longest, figures, 0, False), sent)
+    return _by_numbers(error, own, texts, sent) if status in _REFUSED else None
+
+
+def _by_numbers(error: ErrorBody, own: list[OwnWords], texts: list[str], sent: Sent | None) -> Overflow | None:
+    """The overflow in a sentence of unknown words, in any language: with two numbers, of which the larger is a count of
+    what was sent, as nearly as estimates are, and with a word for tokens."""
+    if sent is None or not sent.input_tokens:
+        return None
+    low, high = sent.input_tokens / _NEARLY, (sent.input_tokens + sent.output_tokens) * _NEARLY
+    for original, words, text in zip(error.texts, own, texts, strict=True):
+        numbers = {int(number) for number in _LARGE_NUMBER.findall(text)}
+        if len(numbers) != 2 or not words.certain or is_about_another_size(text) or not _TOKENS.search(text):
+            continue
+        limit, actual = sorted(numbers)
+        if all(sent.holds(str(number)) for number in numbers):  # they may be the client's own
+            continue
+        if limit >= MIN_LIMIT and low <= actual <= high:
+            kind: Literal["input", "total"] = "input" if actual <= sent.input_tokens * _NEARLY else "total"
+            figures = Figures(limit, actual, kind, actual if kind == "input" else None)
+            return _overflow(error, _Sentence(original, figures, 0, False), sent)
     return None
 
 

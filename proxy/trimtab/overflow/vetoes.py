@@ -40,7 +40,7 @@ _OTHER_PARAM = re.compile(
 
 _HARD = any_of(
     r"rate[ _-]?limit|\b[io]?[tri]p[mdsh]\b|tokens? ?/ ?(?:s|m|min|minute|day)\b",
-    r"\bper[ -](?:sec|min|hour|day|month|week)|(?:last|this|every|each) (?:minute|hour|day)\b",
+    r"\bper[ -](?:sec|min|hour|day|month|week)|(?:last|this|every|each) (?:minute|hour|day|week|month)\b",
     r"\b(?:daily|monthly|weekly)\b|quota|throttl|too many requests|concurren|slow down",
     r"try(?:ing)? again (?:in|after|later)|retry (?:in|after|later)|(?:please|and|then) wait\b|wait before",
     r"overloaded|resource (?:has been )?exhausted|temporarily unavailable",
