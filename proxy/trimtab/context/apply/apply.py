@@ -72,7 +72,7 @@ def apply_again(
     body = messages.listed.body if isinstance(messages, Parts) else messages.body
     parts = [splices.written(sent.before, history, body, summary or "")]
     if plan.gap is not None and sent.gap is not None:
-        kept = b"".join(splices.written(sent.extract, history, body, summary or ""))
+        kept = splices.extract(sent, history, body, summary or "")
         text = _gap_text(summary, with_extract=bool(kept))
         made = gap_messages(plan.gap, text, bool(summary), summary_role, format)
         parts += [*([_filled(each, kept)] for each in made), splices.written(sent.after, history, body, summary or "")]

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from trimtab.context.apply.again import Known, Sources, known_lines, line_again, rewritten
+from trimtab.context.apply.again import Known, Sources, extract, known_lines, line_again, rewritten
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.apply.origins import slices
 from trimtab.context.apply.splicing import Splice, Splicing
@@ -27,14 +27,14 @@ from trimtab.wire.messages import Messages, Parts, listed
 _STEPS = 32  # prefixes before the known one that are looked at: a megabyte of a body
 
 
-class Sent(msgspec.Struct, frozen=True):
+class Sent(msgspec.Struct):
     """How the first `until` messages of a request are sent. Without `until`: they were sent like that once."""
 
     edits: Sequence[Edit]
     gap: Gap | None  # where a message stands in it
     summary: bytes  # its digest
     before: tuple[Splice, ...] = ()  # what stands before the gap
-    extract: tuple[Splice, ...] = ()
+    extract: tuple[Splice, ...] = ()  # that of the gap, once all its lines are known
     after: tuple[Splice, ...] = ()
     until: int = 0
 
@@ -62,7 +62,7 @@ class Splices:
         if before is not None and before.is_like(found):
             if before.until:
                 return before
-            made = self._made(found, history, messages, summary)
+            made = self._made(found, history, messages)
             if made is None:
                 return None
             found = made
@@ -91,19 +91,24 @@ class Splices:
             prefix = prefix.before
         return None, None
 
-    def _made(self, sent: Sent, history: History, messages: Messages | Parts, summary: str) -> Sent | None:
-        """The same with its splices. None where the newest edit is in what is new, or a line of the extract is not
-        known yet."""
+    def _made(self, sent: Sent, history: History, messages: Messages | Parts) -> Sent | None:
+        """The same with its splices. None where the newest edit is in what is new."""
         gap, until = sent.gap, _settled(history)
         if until <= max(sent.edits[-1].index, gap.index if gap else 0):
             return None
-        lines = known_lines(gap.extract, summary, self.memo) if gap and gap.extract else ()
-        if lines is None:
-            return None
-        splicing = Splicing(history, messages, self._format, self.memo)
-        before, *after = splicing.around(gap, sent.edits, until)
-        extract, of = splicing.of_lines(lines), messages.message_at(until)
-        return msgspec.structs.replace(sent, before=before, extract=extract, after=after[0] if after else (), until=of)
+        before, *after = Splicing(history, messages, self._format, self.memo).around(gap, sent.edits, until)
+        of = messages.message_at(until)
+        return msgspec.structs.replace(sent, before=before, after=after[0] if after else (), until=of)
+
+    def extract(self, sent: Sent, history: History, body: bytes, summary: str) -> bytes:
+        """The extract in the gap. As long as a line of it is not known it is written as it was the first time."""
+        messages, excerpts = history.raws, sent.gap.extract if sent.gap else ()
+        if not sent.extract and isinstance(messages, Messages | Parts):
+            lines = known_lines(excerpts, summary, self.memo)
+            if lines is None:
+                return extract(messages, excerpts, summary, self._format, self.memo) if excerpts else b""
+            sent.extract = Splicing(history, messages, self._format, self.memo).of_lines(lines)
+        return b"".join(self.written(sent.extract, history, body, summary))
 
     def written(self, splices: Sequence[Splice], history: History, body: bytes, summary: str) -> list[bytes]:
         """The bytes of splices, in pieces. `body`: the one that they are of."""
