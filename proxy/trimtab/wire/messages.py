@@ -14,12 +14,14 @@ from typing import NamedTuple, overload
 
 from msgspec import Raw
 
+from trimtab.wire.joined import Joined
+
 _BETWEEN = re.compile(rb"[ \t\r\n,]*").match
 _NAMES = ("messages", "input", "content")
 _FIND_LIST = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.encode()).search for name in _NAMES}
 _END = re.compile(rb"[ \t\r\n]*\]").match
 
-Spans = list[slice]  # places of messages in a body, in bytes, one after the other
+Spans = Sequence[slice]  # places of messages in a body, in bytes, one after the other
 Cuts = Mapping[int, tuple[slice, ...]]
 """By message the places of its parts, in bytes of the message; of those that are planned in parts. No place stands for
 a message that is planned whole and may have to move."""
@@ -34,7 +36,7 @@ def spans_of(body: bytes, values: Sequence[Raw], name: str) -> Spans | None:
 
 def _following(body: bytes, values: Sequence[Raw], at: int) -> Spans | None:
     """The places of the values that follow `at`; None where the list goes on behind them."""
-    spans: Spans = []
+    spans = list[slice]()
     for raw in values:
         if body[at : at + 2] == b",{":  # as most clients write it
             at += 1
@@ -75,7 +77,8 @@ class Messages(Sequence[Raw]):
     when they are needed; `fresh` are the others."""
 
     def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None, name: str = "messages") -> None:
-        self.body, self.fresh, self.known, self._name = body, fresh, known or [], name
+        self.body, self.fresh, self._name = body, fresh, name
+        self.known: Spans = known or []
         self.cuts: Cuts = {}
         if not known:
             self.all = fresh  # without the lock of a cached property
@@ -92,7 +95,8 @@ class Messages(Sequence[Raw]):
         escapes, or another field of that name stands before it."""
         if self.known:
             rest = _following(self.body, self.fresh, self.known[-1].stop)
-            return rest if rest is None else self.known + rest
+            known = self.known if isinstance(self.known, Joined) else Joined([self.known])
+            return rest if rest is None else known.followed_by(rest)
         return spans_of(self.body, self.fresh, self._name)
 
     @property
@@ -172,7 +176,7 @@ class Parts(Sequence[bytes | Raw]):
         """The places of all messages and parts in the body."""
         if (spans := self.listed.spans) is None:
             return None
-        found: Spans = []
+        found = list[slice]()
         for i, span in enumerate(spans):
             start = span.start
             parts = self.listed.cuts.get(i)

@@ -110,6 +110,7 @@ def _replay(conversation: History, terms: Terms, memo: Memo, replays: Replays | 
         state = known
         state.extend(structure(raws, views, known.structure))
     else:
+        views = [*views]  # each is looked at again and again
         state = State(structure(raws, views), terms.fixed, policy, terms.budget, memo, terms.format)
     always = policy.shaping.truncate == "always"
     for end in boundaries(views, state.end) if known is None or state.end < len(views) else ():

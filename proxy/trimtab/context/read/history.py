@@ -107,4 +107,5 @@ def _resumed(match: Match, request: Request, memo: Memo) -> History:
         return history(messages, request.extras, memo)
     rest = history(messages.fresh, request.extras, memo)
     marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
-    return History(messages, [*match.views, *rest.views], rest.extras, prefix.tokens + rest.tokens, marked, prefix)
+    views, tokens = match.views.followed_by(rest.views), prefix.tokens + rest.tokens
+    return History(messages, views, rest.extras, tokens, marked, prefix)

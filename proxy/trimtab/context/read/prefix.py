@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from trimtab.context.read.views import View
+from trimtab.wire.joined import Joined
 from trimtab.wire.messages import Cuts, Spans
 
 
@@ -34,16 +35,14 @@ class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
             chain.append(before)
         return chain[::-1]
 
-    def all(self) -> tuple[list[View], Spans, Cuts]:
+    def all(self) -> tuple[Joined[View], Joined[slice], Cuts]:
         """Views, places and parts of all its messages."""
-        views: list[View] = []
-        spans: Spans = []
+        parts = self.parts()
         cuts: dict[int, tuple[slice, ...]] = {}
-        for prefix in self.parts():
-            views += prefix.views
-            spans += prefix.spans
-            cuts |= prefix.cuts
-        return views, spans, cuts
+        for prefix in parts:
+            if prefix.cuts:
+                cuts |= prefix.cuts
+        return Joined([prefix.views for prefix in parts]), Joined([prefix.spans for prefix in parts]), cuts
 
 
 def extended(

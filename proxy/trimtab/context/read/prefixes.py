@@ -21,7 +21,8 @@ from xxhash import xxh3_128
 from trimtab.context.read.prefix import Prefix, extended
 from trimtab.context.read.shelf import Shelf, packed, unpacked
 from trimtab.context.read.views import DIGEST_SEED, View
-from trimtab.wire.messages import Cuts, Messages, Spans, added
+from trimtab.wire.joined import Joined
+from trimtab.wire.messages import Cuts, Messages, added
 
 STRIDE = 32 << 10
 """Bytes between two edges of a body, where it has digests."""
@@ -45,8 +46,8 @@ class Match(msgspec.Struct, frozen=True):
     digests: list[bytes]  # of the body, at each edge
     covered: int = 0  # how many of these edges the prefix covers
     prefix: Prefix | None = None
-    views: Sequence[View] = ()
-    spans: Spans = []
+    views: Joined[View] = msgspec.field(default_factory=Joined)
+    spans: Joined[slice] = msgspec.field(default_factory=Joined)
     cuts: Cuts = {}
 
 
