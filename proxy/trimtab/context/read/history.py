@@ -18,6 +18,8 @@ from trimtab.wire.chat import decode
 from trimtab.wire.messages import Messages, Parts, Spans, listed, new_bytes
 from trimtab.wire.request import Request
 
+_MOST_COPIED = 2_000  # messages: to copy the views of as many takes less time than to look into a joined sequence
+
 
 class History(msgspec.Struct, frozen=True):
     """A conversation as received. Sizes are estimated tokens."""
@@ -107,5 +109,6 @@ def _resumed(match: Match, request: Request, memo: Memo) -> History:
         return history(messages, request.extras, memo)
     rest = history(messages.fresh, request.extras, memo)
     marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
-    views, tokens = match.views.followed_by(rest.views), prefix.tokens + rest.tokens
-    return History(messages, views, rest.extras, tokens, marked, prefix)
+    views: Sequence[View] = match.views.followed_by(rest.views)
+    views = [*views] if len(views) < _MOST_COPIED else views
+    return History(messages, views, rest.extras, prefix.tokens + rest.tokens, marked, prefix)
