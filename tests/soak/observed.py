@@ -23,7 +23,8 @@ def _report() -> None:
     """For ever, from a thread: the server has no place where somebody else's task could begin."""
     while True:
         time.sleep(EVERY_S)
-        print(json.dumps({"event": "observed", **_counts()}), flush=True)
+        line = json.dumps({"event": "observed", **_counts()})
+        print(f"{line}\n", end="", flush=True)  # in one piece: the log is written by another thread
 
 
 def _counts() -> dict[str, int]:
