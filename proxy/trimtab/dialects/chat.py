@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from trimtab.dialects.dialect import Name
 from trimtab.dialects.mixed import FORMAT, RESULT, Mixed
@@ -14,7 +13,7 @@ from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.body import values_of
 from trimtab.wire.chat import decode, render
-from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.messages import Messages, Spans, ToSend
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, usage_of
 from trimtab.wire.values import holds
@@ -41,7 +40,7 @@ class Chat:
             return request
         return msgspec.structs.replace(request, messages=Mixed(messages))
 
-    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+    def render(self, request: Request, messages: ToSend | None, changes: Mapping[str, Any]) -> bytes:
         """As `Dialect.render`."""
         if messages is not None and isinstance(request.messages, Mixed):
             messages = request.messages.messages(messages)

@@ -6,15 +6,14 @@ what an event says or how an error is written asks the request's dialect; nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
-from msgspec import Raw
 
 from trimtab.context.apply.format import Format
 from trimtab.errors import TrimtabError
-from trimtab.wire.messages import Spans
+from trimtab.wire.messages import Spans, ToSend
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage
 
@@ -81,7 +80,7 @@ class Dialect(Protocol):
         Unmanaged for a conversation that the server holds."""
         ...
 
-    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+    def render(self, request: Request, messages: ToSend | None, changes: Mapping[str, Any]) -> bytes:
         """The body with these messages (None: its own) and changed fields; a field that is None is removed."""
         ...
 

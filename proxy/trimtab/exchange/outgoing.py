@@ -13,7 +13,7 @@ from trimtab.context.apply.splices import Splices
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
 from trimtab.exchange.management import is_ours
-from trimtab.wire.messages import Messages
+from trimtab.wire.messages import Messages, ToSend
 from trimtab.wire.request import Request
 from trimtab.wire.values import has_more_values
 
@@ -40,7 +40,7 @@ def outgoing(
         changes.update(dialect.announced(request))
     if not changes and not plan.rewrites:
         return without_marks(request, dialect, plan.unpin) if plan.unpin else request.body
-    messages: list[bytes | Raw] | None = None
+    messages: ToSend | None = None
     if plan.changes:
         if splices is None:
             messages = apply(request.messages, plan, summary, role, dialect.format)

@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from trimtab.errors import InvalidRequest
 from trimtab.wire.media import BYTE_ORDER_MARK
-from trimtab.wire.messages import Messages, Pieces, Spans, listed
+from trimtab.wire.messages import Messages, Pieces, Spans, ToSend, listed
 from trimtab.wire.request import Request, Unreadable
 from trimtab.wire.values import has_more_of, holds
 
@@ -90,7 +90,7 @@ class Layout(Generic[HeadT]):
             head = self._leniently(source)
         return source, head, Messages(source, getattr(head, self.name), name=self.name)
 
-    def render(self, request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+    def render(self, request: Request, messages: ToSend | None, changes: Mapping[str, Any]) -> bytes:
         """The body to send: `messages` in place of the request's own (None keeps them), `changes` by field name (None
         removes the field). Every other field keeps its bytes and its place; a new one is added at the end."""
         fields: dict[str, Any] = dict(_top_level(request.source) if messages is None else self._others(request))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import Spans
+from trimtab.wire.messages import Spans, ToSend
 from trimtab.wire.request import Request
 
 
@@ -52,6 +52,6 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     )
 
 
-def render(request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+def render(request: Request, messages: ToSend | None, changes: Mapping[str, Any]) -> bytes:
     """The body to send, as `Layout.render` writes it."""
     return _LAYOUT.render(request, messages, changes)

@@ -8,7 +8,7 @@ as everything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, overload
 
@@ -68,8 +68,12 @@ class Group(NamedTuple):
 RawAt = Callable[[int], bytes | Raw]
 
 
-class Pieces(list[bytes]):
+class Pieces(list[bytes | memoryview]):
     """Messages to send in pieces of their bytes, with the commas between them: joined once, into the body."""
+
+
+ToSend = Iterable[bytes | Raw] | Pieces
+"""Messages to send: each by itself, or all in pieces."""
 
 
 class Messages(Sequence[Raw]):

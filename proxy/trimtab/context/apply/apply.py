@@ -70,14 +70,16 @@ def apply_again(
     if sent is None or not isinstance(messages, Messages | Parts):
         return apply(messages, plan, summary, summary_role, format, history.views, splices.memo)
     body = messages.listed.body if isinstance(messages, Parts) else messages.body
-    parts = [splices.written(sent.before, history, body, summary or "")]
+    parts: list[list[bytes | memoryview]] = [splices.written(sent.before, history, body, summary or "")]
     if plan.gap is not None and sent.gap is not None:
         kept = splices.extract(sent, history, body, summary or "")
         text = _gap_text(summary, with_extract=bool(kept))
         made = gap_messages(plan.gap, text, bool(summary), summary_role, format)
-        parts += [*([_filled(each, kept)] for each in made), splices.written(sent.after, history, body, summary or "")]
+        parts += [[_filled(each, kept)] for each in made]
+        parts.append(splices.written(sent.after, history, body, summary or ""))
     found = Pieces()
-    for part in (*parts, *([raw] for raw in messages.rest(sent.until))):
+    parts += [[raw] for raw in messages.rest(sent.until)]
+    for part in parts:
         if part and found:
             found.append(b",")
         found += part

@@ -144,10 +144,11 @@ def written_again(origins: Origins, source: bytes) -> bytes:
     return b"".join(slices(origins, source))
 
 
-def slices(origins: Origins, source: bytes) -> list[bytes]:
-    """The bytes of each piece."""
+def slices(origins: Origins, source: bytes) -> list[bytes | memoryview]:
+    """The bytes of each piece; those of the source where they lie, so that they are copied once."""
+    view = memoryview(source)
     return [
-        OURS[start] if stop < 0 else source[start:stop] if start >= 0 else _on_one_line(source[-1 - start : stop])
+        OURS[start] if stop < 0 else view[start:stop] if start >= 0 else _on_one_line(source[-1 - start : stop])
         for start, stop in pairs(origins)
     ]
 

@@ -110,10 +110,12 @@ class Splices:
             sent.extract = Splicing(history, messages, self._format, self.memo).of_lines(lines)
         return b"".join(self.written(sent.extract, history, body, summary))
 
-    def written(self, splices: Sequence[Splice], history: History, body: bytes, summary: str) -> list[bytes]:
+    def written(
+        self, splices: Sequence[Splice], history: History, body: bytes, summary: str
+    ) -> list[bytes | memoryview]:
         """The bytes of splices, in pieces. `body`: the one that they are of."""
         messages, views = history.raws, history.views
-        found: list[bytes] = []
+        found: list[bytes | memoryview] = []
         sources = Sources(messages, self._format)
         for splice in splices:
             if isinstance(splice, Edit):

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import USER_END, USER_START, Cut, Group, Parts, Pieces, RawAt, Spans, spans_of
+from trimtab.wire.messages import USER_END, USER_START, Cut, Group, Parts, Pieces, RawAt, Spans, ToSend, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -88,7 +88,7 @@ class Elements(Parts):
         mark = message.pinned
         return tuple(places), [b'{"pinned":%b,%b' % (mark, bytes(b)[1:]) for b in blocks] if len(mark) else blocks
 
-    def messages(self, sent: Iterable[bytes | Raw]) -> Sequence[bytes | Raw]:
+    def messages(self, sent: ToSend) -> ToSend:
         """Elements as messages again: those that are there whole, as they came, and new ones of the other blocks. What
         is in pieces has been put together."""
         if isinstance(sent, Pieces):
@@ -189,7 +189,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     )
 
 
-def render(request: Request, sent: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+def render(request: Request, sent: ToSend | None, changes: Mapping[str, Any]) -> bytes:
     """The body to send, as `Layout.render` writes it. Raises TypeError for a request of another dialect."""
     if sent is None:
         return _LAYOUT.render(request, None, changes)

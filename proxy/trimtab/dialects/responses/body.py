@@ -5,7 +5,7 @@ A conversation that the server holds cannot be planned: what is sent is only its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import Messages, Spans
+from trimtab.wire.messages import Messages, Pieces, Spans, ToSend
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -63,10 +63,11 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     )
 
 
-def render(request: Request, messages: Iterable[bytes | Raw] | None, changes: Mapping[str, Any]) -> bytes:
+def render(request: Request, messages: ToSend | None, changes: Mapping[str, Any]) -> bytes:
     """The body to send, as `Layout.render` writes it. A conversation of one text never changes; where a message of the
     proxy's own comes before it, it is a message too."""
-    if messages is not None and len(request.messages) == 1 and bytes(request.messages[0])[:1] == b'"':
+    is_text = len(request.messages) == 1 and bytes(request.messages[0])[:1] == b'"'
+    if is_text and messages is not None and not isinstance(messages, Pieces):  # one text is never spliced
         messages = [_TEXT_ITEM % bytes(raw) if raw is request.messages[0] else raw for raw in messages]
     return _LAYOUT.render(request, messages, changes)
 
