@@ -57,8 +57,10 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def reports_error(self) -> bool:
         """Whether it is an error, by its status or in spite of it."""
-        if self.answer.status >= 400 or self.failed or self.body is None or self.stream:
-            return self.answer.status >= 400 or self.failed
+        if self.answer.status >= 400 or self.failed:
+            return True
+        if self.body is None or self.stream:
+            return False
         return any(unwrap(self.answer.status, decode_or_empty(self.body, self.encoding, ERROR_LIMIT)))
 
     def blames(self, fields: Iterable[bytes]) -> bool:
