@@ -44,6 +44,39 @@ async def test_the_reported_stream_passes_byte_for_byte(id: str, split: int) -> 
     assert trial.line["outcome"] == ("upstream_error" if id == "B040" else "passed")
 
 
+ERRORS_IN_200: dict[str, tuple[str, Any]] = {
+    "chat": ("chat/completions", {"error": {"message": "no worker", "code": 502, "type": "server_error"}}),
+    "chat, a text": ("chat/completions", {"error": "no worker"}),
+    "chat, in its choice": (
+        "chat/completions",
+        {"choices": [{"index": 0, "error": {"code": 502}, "finish_reason": "error"}], "usage": {"prompt_tokens": 9}},
+    ),
+    "chat, by a status": ("chat/completions", {"choices": None, "base_resp": {"status_code": 1000, "status_msg": "x"}}),
+    "responses": (
+        "responses",
+        {"object": "response", "status": "failed", "error": {"code": "server_error"}, "output": []},
+    ),
+    "messages": ("messages", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS_IN_200)
+async def test_an_error_in_one_piece_within_a_200_is_counted_as_one(name: str) -> None:
+    path, error = ERRORS_IN_200[name]
+    asked = {"model": "m", "max_tokens": 9, ("input" if path == "responses" else "messages"): ASKED["messages"][1:]}
+    trial = await tried(asked, json_reply(error), path=f"/v1/{path}")
+    assert (trial.answer.status, trial.answer.json()) == (200, error)
+    assert (trial.line["outcome"], trial.line["upstream_status"]) == ("upstream_error", 200)
+    assert 'outcome="upstream_error"} 1' in trial.metrics
+    assert "usage_ignored" not in trial.log
+
+
+async def test_an_error_that_only_its_event_names_is_counted_as_one() -> None:
+    stream = raw("B138") + b'event: error\ndata: {"message": "no worker"}\n\n'
+    trial = await tried(ASKED, streamed(stream, 0))
+    assert (trial.answer.body, trial.line["outcome"]) == (stream, "upstream_error")
+
+
 @pytest.mark.parametrize(
     "name", ["unknown events", "data over several lines", "an event cut off at the end", "not JSON"]
 )

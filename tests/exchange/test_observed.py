@@ -32,6 +32,23 @@ async def test_a_whole_answer_shows_its_usage_and_an_error_its_code() -> None:
         assert (seen.failure, seen.error_code) == ("upstream_error", "busy")
 
 
+NO_ERRORS = [
+    {**COMPLETION, "usage": None},
+    {"object": "response", "status": "completed", "error": None, "output": []},
+    {"object": "response", "status": "incomplete", "error": None, "output": []},
+    {"type": "message", "role": "assistant", "content": [{"type": "tool_use", "input": {"error": {"code": "x"}}}]},
+    {"input_tokens": 14},
+]
+
+
+@pytest.mark.parametrize("answer", NO_ERRORS)
+async def test_an_answer_is_no_error_for_a_word_in_it(answer: object) -> None:
+    async with inspected(json_reply(answer)) as verdict:
+        seen = Observed(verdict, CHAT)
+        seen.whole(verdict.body or b"")
+        assert (seen.failure, seen.error_code) == (None, "")
+
+
 async def test_events_show_usage_errors_and_overflows_however_they_are_cut() -> None:
     async with inspected(json_reply({})) as verdict:
         seen, tap = Observed(verdict, CHAT), sse.Tap()

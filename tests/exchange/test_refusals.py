@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.exchange.requests import shaping
+from tests.exchange.requests import WINDOW, shaping
 from tests.support.conversations import agent_run, chat, prose
+from trimtab.context.policy import Policy
+from trimtab.context.read.history import history
+from trimtab.context.read.memo import Memo
+from trimtab.dialects.dialect import Dialect
+from trimtab.dialects.messages import MESSAGES
+from trimtab.dialects.responses import RESPONSES
 from trimtab.errors import ConversationTooLong
-from trimtab.exchange.decide import Shaping
+from trimtab.exchange.decide import Shaping, decide
 from trimtab.exchange.refusals import interrupted, refusal, still_too_long
 from trimtab.limits import Limit
 from trimtab.overflow.classify import Overflow, classify
@@ -53,6 +60,25 @@ def test_what_takes_most_of_the_room_is_what_to_shorten() -> None:
     assert "Send fewer tools" in refused(question(100, tools=tools)).message
     messages = [{"role": "system", "content": prose(20_000)}, {"role": "user", "content": "go"}]
     assert "Shorten the system prompt" in refused(shaping(messages)).message
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"description": prose(20_000)}}}
+    error = refused(question(100, response_format=schema)).message
+    assert "the response format and other fields (" in error
+    assert error.endswith("Shorten the response format, or use a model with a larger context window.")
+
+
+@pytest.mark.parametrize("dialect", [RESPONSES, MESSAGES], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("form", ["text", "blocks"])
+def test_a_system_prompt_beside_the_messages_is_named_as_one(dialect: Dialect, form: str) -> None:
+    field = "instructions" if dialect is RESPONSES else "system"
+    given: Any = prose(20_000) if form == "text" else [{"type": "text", "text": prose(20_000)}]
+    body = {"model": "m", dialect.listed: [{"role": "user", "content": "go"}], field: given, "tools": [{"name": "f"}]}
+    asked, memo = dialect.decode(msgspec.json.encode(body), None), Memo(view=dialect.format.view)
+    read = history(asked.messages, asked.extras, memo, instructed=asked.instructed)
+    error = refused(decide(asked, read, Policy(), WINDOW, 1.0, memo, dialect=dialect))
+    counts = error.detail["tokens"]
+    assert counts["system"] > 15_000 > 100 > counts["tools"] > 0
+    assert f"the system prompt ({counts['system']:,}), the tools ({counts['tools']:,}) and the current" in error.message
+    assert "Shorten the system prompt" in error.message
 
 
 UPSTREAMS: list[tuple[dict[str, Any], str]] = [

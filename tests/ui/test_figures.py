@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.conversations import agent_run, chat, prose
@@ -35,6 +36,13 @@ def test_the_kinds_add_up_to_what_is_sent(
     assert min(kinds.values()) >= 0
     assert (kinds["extract"] > 0) is bool(shaping.plan.gap and shaping.plan.gap.extract)
     assert (kinds["summary"] > 0) is (shaping.plan.gap is not None)
+
+
+def test_a_system_prompt_beside_the_messages_is_of_the_kind_system() -> None:
+    shaping = planned(agent_run(3)[1:])
+    beside = msgspec.structs.replace(shaping.history, extras=900, instructions=700, tokens=shaping.history.tokens + 900)
+    kinds = by_kind(sketch(msgspec.structs.replace(shaping, history=beside)))
+    assert (kinds["system"], kinds["tools"]) == (700, 200)
 
 
 def test_each_message_has_its_kind_and_its_fate() -> None:

@@ -155,7 +155,7 @@ def decide_offline(
         asked = managed(policy, request.context_management)
         policy, cap = asked.policy, asked.least(cap)
     memo, name = Memo(view=dialect.format.view, digest=dialect.format.digest), to.name if to else ""
-    conversation = history(request.messages, request.extras, memo)
+    conversation = history(request.messages, request.extras, memo, instructed=request.instructed)
     limits = _limits(settings, request.model, context_size)
     limit, factor = limits.known(name, request.model), limits.factor(name, request.model)
     shaping = decide(request, conversation, policy, limit, factor, memo, cap=cap, dialect=dialect)

@@ -126,7 +126,10 @@ def _kinds(shaping: Shaping, all_items: list[Item], *, narrow: bool) -> Table:
 def _beside(shaping: Shaping) -> Iterator[tuple[str, int, int]]:
     """What is sent besides the messages: name, tokens before, tokens after."""
     counted, plan = shaping.counted, shaping.plan
-    schemas, gap = counted(shaping.history.extras), counted(plan.gap.tokens) if plan.gap else 0
+    instructions = shaping.history.instructions
+    schemas, gap = counted(shaping.history.extras - instructions), counted(plan.gap.tokens) if plan.gap else 0
+    if instructions:
+        yield "system prompt", counted(instructions), counted(instructions)
     if schemas:
         yield "tool schemas", schemas, schemas
     if gap:

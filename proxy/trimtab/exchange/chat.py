@@ -290,7 +290,8 @@ class ChatExchange:
             reported, was_set = usage is not None, self._include_usage
             asked = self._decider.usage_asked
             asked.learn(self._upstream.name, request.model, was_set=was_set, reported=reported)
-        if usage is not None or not request.stream or request.include_usage or self._include_usage:
+        due = not request.stream or request.include_usage or self._include_usage
+        if usage is not None or (due and relayed.failure is None):
             self._decider.observe(self._shaping, self._upstream, usage.prompt if usage else None, self._caller)
         if self._compaction is not None:
             role, key = summary_role(self._upstream, request.model), credential(self._incoming)

@@ -4,6 +4,7 @@ changes nothing, and it never raises.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trimtab.conversations.elsewhere import Elsewhere
@@ -13,7 +14,7 @@ from trimtab.exchange.beginning import parts
 from trimtab.exchange.notes import Failure
 from trimtab.exchange.verdict import Verdict, readable
 from trimtab.overflow.classify import Overflow, classify_event
-from trimtab.overflow.unwrap import unwrap_event
+from trimtab.overflow.unwrap import unwrap, unwrap_event
 from trimtab.telemetry import Usage
 from trimtab.wire import problem, sse
 from trimtab.wire.encoding import Decoder, decode_or_empty
@@ -22,7 +23,9 @@ from trimtab.wire.usage import Usage as Reported
 _ERROR_HEAD = 64 << 10  # bytes of an error in which its code is looked for
 _STEP = 100  # events that are read in one go
 _MOST_ERRORS = 32  # events of a stream that are looked at for an error: each may take milliseconds
-_ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"')  # words of an event that may be one
+# Words of an event that may be one. The last is of an error without a name, of which only its event is called so.
+_ERRORS = (b'rror"', b'"err', b"response.failed", b"xception", b'"base_resp"', b'"message":')
+_ERROR_SET = re.compile(rb'"error"\s*:\s*[{"\[]')  # Responses has it in every answer, with null
 
 
 class Observed:
@@ -51,8 +54,11 @@ class Observed:
         return isinstance(self.turn, Turn) and self.turn.writes and not self.turn.stored
 
     def whole(self, raw: bytes) -> None:
-        """Read an answer that came in one piece and is no error."""
-        self._read_usage(readable(raw, self._verdict.encoding))
+        """Read an answer that came in one piece, and is no error by its status."""
+        body = readable(raw, self._verdict.encoding)
+        self._read_usage(body)
+        if (self.usage is None or _ERROR_SET.search(body)) and any(unwrap(self._verdict.answer.status, body)):
+            self.failure, self.error_code = "upstream_error", problem.code_of(body)
 
     def whole_turn(self, raw: bytes) -> None:
         """Read what an answer in one piece adds to a stored conversation."""
@@ -121,4 +127,5 @@ def is_uneventful(chunk: bytes) -> bool:
         and b"response.failed" not in chunk
         and b"xception" not in chunk
         and b'"base_resp"' not in chunk
+        and b'"message":' not in chunk
     )

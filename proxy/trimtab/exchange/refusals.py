@@ -16,6 +16,7 @@ _TOO_LONG = "The prompt is too long: this model's maximum context length is"
 _NEXT = {
     "system": "Shorten the system prompt, or use a model with a larger context window.",
     "tools": "Send fewer tools, or use a model with a larger context window.",
+    "fields": "Shorten the response format, or use a model with a larger context window.",
     "question": "Start a new chat for the next step, or shorten the question; what was built so far remains.",
 }
 
@@ -68,7 +69,8 @@ def _refused(shaping: Shaping, overflow: Overflow) -> str:
 
 def _kept(shaping: Shaping, part: Breakdown) -> str:
     """What cannot be shortened, and the size of each part that is there."""
-    sizes = {"system prompt": part.system, "tools": part.tools, "current question": part.question}
+    beside = "tools" if shaping.request.has_tools else "response format and other fields"
+    sizes = {"system prompt": part.system, beside: part.tools, "current question": part.question}
     named = [f"the {name} ({shaping.counted(size):,})" for name, size in sizes.items() if shaping.counted(size)]
     parts = " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))
     return f"About {shaping.counted(part.total):,} tokens cannot be shortened: {parts}."
@@ -88,6 +90,8 @@ def _error(
     if part is not None:
         parts = {"system": tokens(part.system), "tools": tokens(part.tools), "question": tokens(part.question)}
         largest = max(parts, key=lambda name: parts[name])
+        if largest == "tools" and not shaping.request.has_tools:
+            largest = "fields"
         sizes |= parts
     detail = {"tokens": sizes, "limit_source": shaping.limit.source, **(reported or {})}
     return ConversationTooLong(f"{text} {_NEXT[largest]}", param=shaping.dialect.listed, detail=detail)

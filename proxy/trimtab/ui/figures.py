@@ -29,9 +29,10 @@ class Sketch(msgspec.Struct, frozen=True, gc=False):
     """What is kept of one decision: the plan, and the views it was made of. No text. Sizes are estimated tokens."""
 
     views: Sequence[View]
-    extras: int  # of tools and the like
+    extras: int  # of tools and the like, the system prompt among them where it stands there
     plan: Plan
     factor: float
+    instructions: int = 0  # of that system prompt
 
     def counted(self, estimate: int) -> int:
         """Estimated tokens as the upstream is expected to count them."""
@@ -62,7 +63,7 @@ class Cut(msgspec.Struct, frozen=True):
 def sketch(shaping: Shaping) -> Sketch:
     """What is kept of a decision. Takes no time: nothing is computed or copied."""
     plan = shaping.plan
-    return Sketch(shaping.history.views, shaping.history.extras, plan, shaping.factor)
+    return Sketch(shaping.history.views, shaping.history.extras, plan, shaping.factor, shaping.history.instructions)
 
 
 def messages(of: Sketch) -> Iterator[MessageFigures]:
@@ -81,7 +82,7 @@ def by_kind(of: Sketch) -> dict[Kind, int]:
     """The tokens that were sent, by kind; together they are the tokens sent."""
     edits = {edit.index: edit for edit in of.plan.edits}
     found: dict[Kind, int] = dict.fromkeys(KINDS, 0)
-    found["tools"] = of.extras
+    found["system"], found["tools"] = of.instructions, of.extras - of.instructions
     for kind, i, view in _kinds(of.views):
         edit = edits.get(i)
         found[kind] += view.tokens if edit is None else _after(edit)

@@ -46,7 +46,8 @@ class Request(msgspec.Struct, frozen=True):
     `body` is what was received. `source` is what the raw slices point into: the same bytes, unless lone surrogates were
     replaced or a byte order mark was removed to read them. `messages` is what is planned one by one: messages of a
     chat, items of a response. `max_tokens` is the larger of the request's output limits, in tokens. `extras` are the
-    fields beside the messages that a model reads, such as tools. `routing` are the fields by which it chooses among the
+    fields beside the messages that a model reads, such as tools; `instructed`: the first of them is the system prompt,
+    which is a field of its own in some formats. `routing` are the fields by which it chooses among the
     routes of its upstream (OpenRouter's `provider`, `models`, ...).
     """
 
@@ -62,6 +63,7 @@ class Request(msgspec.Struct, frozen=True):
     context_management: Raw | None = None
     routing: tuple[bytes | Raw, ...] = ()
     wants_json: bool = False  # a JSON object without a schema: the word "json" must be in a message
+    instructed: bool = False
     reports_usage: bool = False  # a stream of this format always does
 
     @property

@@ -68,7 +68,7 @@ def plan(
         edits=edits,
         gap=in_gap,
         summary=tuple(state.compaction.segments[: state.compaction.covered]),
-        breakdown=_breakdown(state, terms.fixed, conversation.extras),
+        breakdown=_breakdown(state, terms.fixed, conversation),
         prefix_break=state.prefix_break,
         unpin=tuple(i for i in conversation.marked if not state.gone[i]),
         unbind=tuple(i for i in state.unbound if not state.gone[i]),
@@ -138,9 +138,9 @@ def _unbind(state: State) -> None:
             state.size -= bound
 
 
-def _breakdown(state: State, fixed: int, tools: int) -> Breakdown:
-    """What cannot be removed. `fixed`: tokens beside the messages, of which `tools` are the client's own."""
-    views = state.structure.views
-    system = state.fixed - fixed + sum([views[i].tokens for i in state.reminders])
+def _breakdown(state: State, fixed: int, conversation: History) -> Breakdown:
+    """What cannot be removed. `fixed`: tokens beside the messages, those of an announcement among them."""
+    views, instructions = state.structure.views, conversation.instructions
+    system = instructions + state.fixed - fixed + sum([views[i].tokens for i in state.reminders])
     question = sum([state.sent[i] for i in (*state.users[-1:], *state.structure.prefill)])
-    return Breakdown(system, tools, question)
+    return Breakdown(system, conversation.extras - instructions, question)

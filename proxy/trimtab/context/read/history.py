@@ -30,6 +30,7 @@ class History(msgspec.Struct, frozen=True):
     tokens: int  # of everything
     marked: tuple[int, ...] = ()  # messages that have a field `pinned`
     prefix: Prefix | None = None  # the one that was known when it was read
+    instructions: int = 0  # of `extras`, those of a system prompt that stands beside the messages
 
     def chains(self, newest: int) -> list[int]:
         """The hashes that name its beginnings, the longest last: at least those of all but up to `newest` messages.
@@ -40,11 +41,16 @@ class History(msgspec.Struct, frozen=True):
         return chained(self.views, 0) if known is None else chained(self.views[known.count :], known.chain)
 
 
-def history(raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo) -> History:
-    """Read a conversation. `extras` are the raw JSON of tools and the like."""
-    views, beside = memo.views(raws), memo.extras(extras)
+def history(
+    raws: Sequence[bytes | Raw], extras: Sequence[bytes | Raw], memo: Memo, *, instructed: bool = False
+) -> History:
+    """Read a conversation. `extras` are the raw JSON of tools and the like; `instructed`: the first of them is the
+    system prompt."""
+    views, sizes = memo.views(raws), memo.extras(extras)
     marked = tuple([i for i, view in enumerate(views) if view.has_mark])
-    return History(raws, views, beside, beside + sum([view.tokens for view in views]), marked)
+    beside, instructions = sum(sizes), sizes[0] if instructed else 0
+    tokens = beside + sum([view.tokens for view in views])
+    return History(raws, views, beside, tokens, marked, instructions=instructions)
 
 
 Decode = Callable[[bytes, Spans | None], Request]
@@ -93,7 +99,7 @@ class Reader:
         """The history of a request that was read."""
         request, messages = reading.request, listed(reading.request.messages)
         if messages is None:
-            return history(request.messages, request.extras, self._memo)
+            return history(request.messages, request.extras, self._memo, instructed=request.instructed)
         was_used = len(messages.known) == len(reading.match.spans)  # else the body was decoded from its start
         match = reading.match if was_used else Match([])
         found = _resumed(match, request, self._memo)
@@ -106,9 +112,10 @@ def _resumed(match: Match, request: Request, memo: Memo) -> History:
     """Read a conversation after a known prefix: only fresh messages are looked at."""
     prefix, messages = match.prefix, request.messages
     if prefix is None or not isinstance(messages, Messages | Parts):
-        return history(messages, request.extras, memo)
-    rest = history(messages.fresh, request.extras, memo)
+        return history(messages, request.extras, memo, instructed=request.instructed)
+    rest = history(messages.fresh, request.extras, memo, instructed=request.instructed)
     marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
     views: Sequence[View] = match.views.followed_by(rest.views)
     views = [*views] if len(views) < _MOST_COPIED else views
-    return History(messages, views, rest.extras, prefix.tokens + rest.tokens, marked, prefix)
+    tokens = prefix.tokens + rest.tokens
+    return History(messages, views, rest.extras, tokens, marked, prefix, rest.instructions)

@@ -84,17 +84,17 @@ class Memo(Generations[Any]):
         known, key_of = self._young.get, self._digest
         return [known(key := key_of(raw)) or self._view_of(raw, key) for raw in messages]
 
-    def extras(self, extras: Sequence[bytes | Raw]) -> int:
-        """Tokens of the fields beside the messages that a model reads too: tools, response format, prediction."""
-        total = 0
+    def extras(self, extras: Sequence[bytes | Raw]) -> list[int]:
+        """Tokens of each of the fields beside the messages that a model reads too: tools, response format."""
+        sizes = []
         for raw in extras:
             key = (digest(raw), "extra")
             size: int | None = self.get(key)
             if size is None:
                 size = bytes_tokens(_spaced(bytes(raw)))
                 self.put(key, size)
-            total += size
-        return total
+            sizes.append(size)
+        return sizes
 
 
 def _spaced(raw: bytes) -> bytes:

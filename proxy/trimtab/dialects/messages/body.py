@@ -182,10 +182,16 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         if is_present(getattr(head, name)):
             raise Unmanaged(name)
     elements, extras = Elements(messages), _extras(head)
-    has_tools = is_present(head.tools)
-    limits = (head.max_tokens,)
     return request_of(
-        body, source, elements, head, limits=limits, extras=extras, has_tools=has_tools, reports_usage=True
+        body,
+        source,
+        elements,
+        head,
+        limits=(head.max_tokens,),
+        extras=extras,
+        has_tools=is_present(head.tools),
+        instructed=bool(head.system) and is_present(head.system),
+        reports_usage=True,
     )
 
 

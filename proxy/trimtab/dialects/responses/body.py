@@ -57,6 +57,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
         head,
         limits=(head.max_output_tokens,),
         extras=_extras(head),
+        instructed=bool(head.instructions) and is_present(head.instructions),
         has_tools=is_present(head.tools) or source.find(b'"additional_tools"', 0, _HEAD_BYTES) >= 0,
         wants_json=b"json_object" in bytes(head.text),
         reports_usage=True,
