@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import socket
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
@@ -40,7 +42,10 @@ async def test_every_private_name_that_is_hooked_is_still_there() -> None:
         "ClientRequest": (aiohttp.ClientRequest, ["update_headers", "update_auto_headers", "_skip_auto_headers"]),
         "ResponseHandler": (
             ResponseHandler(loop),
-            ["set_exception", "_payload", "read_timeout", "read", "start_timeout", "writing_paused", "_reading_paused"],
+            [
+                *("set_exception", "_payload", "read", "writing_paused", "_reading_paused", "connection_lost"),
+                *("start_timeout", "_reschedule_timeout", "_drop_timeout", "_on_read_timeout", "_read_timeout"),
+            ],
         ),
         "TCPConnector": (plain, ["_factory", "_loop"]),
         "ClientSession": (session, ["_read_bufsize", "_max_line_size", "_max_field_size", "_max_headers"]),
@@ -179,6 +184,35 @@ async def test_silence_is_measured_from_when_the_request_is_out() -> None:
         with pytest.raises(aiohttp.SocketTimeoutError):
             await post(session, f"{origin}/x", [], LARGE, timeouts)
         await session.close()
+
+
+@pytest.mark.parametrize("first_s", [0.1, 600.0])
+async def test_each_request_on_a_connection_has_its_own_read_timeout(first_s: float) -> None:
+    session = open_session()
+    async with ScriptedUpstream(json_reply({"n": 1}), [Pause(0.4), *json_reply({"n": 2})], [STALL]) as upstream:
+        for read_s, number in ((first_s, 1), (2.0, 2)):
+            timeouts = aiohttp.ClientTimeout(sock_read=read_s)
+            answer = await post(session, f"{upstream.base_url}/x", [], b"", timeouts)
+            assert await answer.content.read() == b'{"n":%d}' % number
+        async with asyncio.timeout(2):
+            with pytest.raises(aiohttp.SocketTimeoutError):
+                await post(session, f"{upstream.base_url}/x", [], b"", aiohttp.ClientTimeout(sock_read=0.2))
+        assert upstream.connections == 1
+        await session.close()
+
+
+async def test_a_connection_that_has_ended_is_held_by_no_timer() -> None:
+    session = open_session()
+    async with ScriptedUpstream(sse_reply(b"1", STALL)) as upstream:
+        answer = await post(session, f"{upstream.base_url}/x", [], b"", aiohttp.ClientTimeout(sock_read=600))
+        assert answer.connection is not None
+        held = weakref.ref(answer.connection.protocol)
+        answer.close()
+        del answer
+        await session.close()
+    await asyncio.sleep(0.05)
+    gc.collect()
+    assert held() is None
 
 
 async def test_who_leaves_while_the_request_is_written_closes_the_connection() -> None:

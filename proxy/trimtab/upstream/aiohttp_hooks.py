@@ -179,10 +179,15 @@ class _Protocol(ResponseHandler):
     leaves the body without an exception: its reader would wait forever.
 
     aiohttp resumes its parser and its transport whenever a piece of a body is read: a tenth of what relaying a chunk
-    calls, where nothing was paused.
+    calls, where nothing was paused. It makes a new timer for the read timeout at every piece that arrives, another
+    tenth. Here a connection has one, which looks how long the silence really is when it goes off, and is set again for
+    the rest.
     """
 
     _starts_later = False  # the read timeout: the request is still on its way
+    _silent_since: float | None = None  # in the loop's time; None while nothing is waited for
+    _alarm: asyncio.TimerHandle | None = None
+    _alarm_s: float | None = None  # the read timeout that it was set for
 
     def start_timeout_once_out(self) -> None:
         """Start the read timeout when the request is written, as far as the socket's buffer shows."""
@@ -190,6 +195,39 @@ class _Protocol(ResponseHandler):
             self._starts_later = True
         else:
             self.start_timeout()
+
+    def start_timeout(self) -> None:
+        if self._alarm_s != self._read_timeout:  # of another upstream at the same address
+            self._end_alarm()
+        self._reschedule_timeout()
+
+    def _reschedule_timeout(self) -> None:
+        self._silent_since = self._loop.time()
+        if self._alarm is None and self._read_timeout:
+            self._alarm_s = self._read_timeout
+            self._alarm = self._loop.call_later(self._alarm_s, self._look)
+
+    def _drop_timeout(self) -> None:
+        self._silent_since = None
+
+    def _look(self) -> None:
+        self._alarm = None
+        if self._silent_since is None or not self._read_timeout:
+            return
+        left = self._read_timeout - (self._loop.time() - self._silent_since)
+        if left > 0:
+            self._alarm = self._loop.call_later(left, self._look)
+        else:
+            self._on_read_timeout()
+
+    def _end_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self._end_alarm()
 
     def resume_reading(self, *parser: Any, **named: Any) -> None:
         if self._reading_paused:
@@ -221,19 +259,6 @@ class Connector(aiohttp.TCPConnector):
         super().__init__(limit=0, keepalive_timeout=30.0, socket_factory=_socket, ssl=tls)
         self._factory = cast("partial[ResponseHandler]", partial(_Protocol, loop=self._loop))
         self.target = lru_cache(_MOST_URLS)(partial(_target, loop=self._loop))
-
-
-def stop_read_timer(response: Response | aiohttp.ClientResponse) -> bool:
-    """Switch off aiohttp's own read timeout for the rest of this answer; False when its body has all arrived.
-
-    aiohttp makes a new timer at every chunk, a tenth of what relaying one costs. The caller keeps the time instead. The
-    next request on the same connection sets aiohttp's again.
-    """
-    connection = response.connection
-    if connection is None or connection.protocol is None:
-        return False
-    connection.protocol.read_timeout = None
-    return True
 
 
 def arrived(content: aiohttp.StreamReader) -> bytes:

@@ -7,13 +7,12 @@ to its end gives its connection back to the pool.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
 
 import aiohttp
 
-from trimtab.upstream.aiohttp_hooks import Response, arrived, stop_read_timer
+from trimtab.upstream.aiohttp_hooks import Response, arrived
 from trimtab.upstream.failures import AIOHTTP_ERRORS, interruption
 from trimtab.upstream.settings import UpstreamSettings
 
@@ -44,21 +43,16 @@ class Answer:
         Raises UpstreamUnreachable when the answer breaks off, UpstreamTimeout after `read_timeout_s` seconds of
         silence; what had arrived before is given first.
         """
-        content, now = self._response.content, asyncio.get_running_loop().time
-        silence = _Silence(self._response, self._upstream.read_timeout_s)
+        content = self._response.content
         broken: BaseException | None = None
         try:
             for chunk in self._head:
                 yield chunk
-            silence.since = now()
             while chunk := await content.readany():
-                silence.since = None
                 yield chunk
-                silence.since = now()
         except AIOHTTP_ERRORS as error:
             broken = error
         finally:
-            silence.close()
             if not content.is_eof():
                 self._response.close()
         if broken is None:
@@ -95,34 +89,3 @@ class Answer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-class _Silence:
-    """The read timeout of one body: how long the upstream may send nothing, `seconds`.
-
-    `since` is when the wait for the next bytes began, in the loop's time; None between two waits, so that a client that
-    reads slowly does not count. The timer is set once; when it goes off it looks how long the silence really is, and is
-    set again for the rest.
-    """
-
-    __slots__ = ("_content", "_loop", "_seconds", "_timer", "since")
-
-    def __init__(self, response: Response | aiohttp.ClientResponse, seconds: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._content, self._seconds = response.content, seconds
-        self.since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        if stop_read_timer(response):
-            self._timer = self._loop.call_later(seconds, self._look)
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _look(self) -> None:
-        now = self._loop.time()
-        left = self._seconds - (now - (self.since or now))
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
-        else:
-            self._content.set_exception(aiohttp.SocketTimeoutError("no bytes within the read timeout"))
