@@ -138,6 +138,20 @@ async def test_an_id_of_odd_characters_is_refused(stage: Holding, name: str) -> 
         await chat(stage.client(), "one", name)
 
 
+@pytest.mark.parametrize("mode", ["reads", "write", "read-only", "true"])
+async def test_an_unknown_mode_is_refused_and_nothing_is_written(stage: Holding, mode: str) -> None:
+    client = stage.client()
+    await chat(client, "one", "trip")
+    headers = {HEADER: "trip", "x-trimtab-conversation-mode": mode}
+    with pytest.raises(BadRequestError, match="Unknown mode in x-trimtab-conversation-mode"):
+        await chat(client, "two", extra_headers=headers)
+    with pytest.raises(BadRequestError, match="Unknown mode"):
+        await client.responses.create(model="m", input="two", extra_headers=headers)
+    await chat(client, "three", extra_headers={**headers, "x-trimtab-conversation-mode": "Read"})
+    await chat(client, "four", "trip")
+    assert stage.model.seen[-1] == ["user: one", "assistant: answer 1", "user: four"]
+
+
 async def test_a_streamed_chat_is_there_when_its_end_is(stage: Holding) -> None:
     client = stage.client()
     messages: Any = [{"role": "user", "content": "one"}]

@@ -149,10 +149,20 @@ def test_of_a_stream_that_only_began_nothing_is_kept() -> None:
     assert fed(CREATED, ADDED)[0].answer().items == []
 
 
-def test_a_response_that_failed_is_not_kept() -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {**RESPONSE, "status": "failed", "output": []},
+        {**RESPONSE, "error": {"code": "server_error"}, "output": []},
+        {"error": {"message": "no worker"}},
+        {"detail": "no worker"},
+        {"choices": [{"message": {"role": "assistant", "content": "of another API"}}]},
+    ],
+)
+def test_what_is_no_response_that_succeeded_is_not_kept(answer: object) -> None:
     collector = ResponsesCollector()
-    collector.read(msgspec.json.encode({**RESPONSE, "status": "failed", "output": []}))
-    assert not collector.answer().whole
+    collector.read(msgspec.json.encode(answer))
+    assert (collector.answer().whole, collector.answer().items) == (False, [])
 
 
 def test_what_is_no_event_adds_nothing() -> None:

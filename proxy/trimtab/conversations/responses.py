@@ -159,7 +159,8 @@ def id_of(raw: bytes) -> str:
 class _Response(msgspec.Struct):
     id: Any = None
     status: Any = None
-    output: list[Raw] = []
+    output: list[Raw] | None = None
+    error: Any = None
 
 
 class _Event(msgspec.Struct):
@@ -182,9 +183,11 @@ class ResponsesCollector:
         self._whole = False
 
     def read(self, body: bytes) -> None:
-        """See `Collector.read`."""
+        """See `Collector.read`. An error within a 200 has no output."""
         response = decoded(body, _Response)
-        if isinstance(response, _Response) and response.status in _KEPT_STATUS:
+        if not isinstance(response, _Response) or response.output is None or response.error:
+            return
+        if response.status in _KEPT_STATUS:
             self._response, self._whole = body, True
             self._done = dict(enumerate(map(bytes, response.output)))
 

@@ -14,6 +14,7 @@ from trimtab.conversations.elsewhere import Elsewhere, in_background
 from trimtab.conversations.file_objects import is_kept
 from trimtab.conversations.turns import Turn
 from trimtab.dialects.dialect import Name
+from trimtab.errors import InvalidRequest
 from trimtab.exchange.access import tenant
 from trimtab.exchange.calls import Calls
 from trimtab.exchange.decide import Shaping
@@ -33,9 +34,9 @@ async def turn_of(
 ) -> Turn | Elsewhere | None:
     """The turn that a request is; None for one that has nothing to do with a stored conversation. `reads`: nothing is
     to be stored. Raises NotStored, Conflict, InvalidRequest, StoreUnavailable."""
-    heavy, reads = len(body) > LIGHT_KNOWN, reads or incoming.header(MODE).strip().lower() == "read"
     if conversations is None:
         return None
+    heavy, reads = len(body) > LIGHT_KNOWN, _reads(incoming) or reads
     if dialect == "responses":
         response = await planned_beside(heavy, responses.asked, body, conversations.store_by_default)
         if response is None:
@@ -46,6 +47,15 @@ async def turn_of(
     request = await planned_beside(heavy, chat.asked, body)
     name = incoming.header(CONVERSATION).strip()
     return None if request is None else await conversations.chat(request, tenant(incoming), name, reads=reads)
+
+
+def _reads(incoming: Incoming) -> bool:
+    """Whether the request only reads the history. Raises InvalidRequest for an unknown mode, which would write."""
+    mode = incoming.header(MODE).strip().lower()
+    if mode not in ("", "read"):
+        name = MODE.decode()
+        raise InvalidRequest(f"Unknown mode in {name}. Send `read`, or leave the header out to write.", param=name)
+    return bool(mode)
 
 
 async def held_by(conversations: Conversations, calls: Calls, incoming: Incoming) -> str | None:
