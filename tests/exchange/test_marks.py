@@ -16,7 +16,9 @@ CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messag
 
 TEXT = {"type": "text", "text": "found it", "context": True}
 PINNED = {"type": "text", "text": "keep it", "pinned": True}
-CALL = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f"}}]}
+CALL: dict[str, Any] = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f"}}]}
+MARKED_CALL = {**CALL, "tool_calls": [{**CALL["tool_calls"][0], "pinned": True}]}
+ANSWER = {"role": "tool", "tool_call_id": "a", "content": "found"}
 USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"pinned": 1}}]}
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": [TEXT], "pinned": True}
 SDK_CALL = {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "f", "input": {}}]}
@@ -34,6 +36,9 @@ PLACES: dict[str, tuple[str, list[Any]]] = {
     "an item's part": (RESPONSES, [{"role": "user", "content": [{**PINNED, "type": "input_text"}]}]),
     "an output": (RESPONSES, [{"type": "function_call", "call_id": "a"}, {"type": "function_call_output", **OUTPUT}]),
     "another output": (RESPONSES, [{"type": "custom_tool_call_output", **OUTPUT}]),
+    "a call": (CHAT, [MARKED_CALL, ANSWER]),
+    "a call of a message of unknown form": (CHAT, [{**MARKED_CALL, "name": 5}, ANSWER]),
+    "a call without a type": (CHAT, [{**CALL, "tool_calls": [{"id": "a", "pinned": True}]}, ANSWER]),
     "what counts tokens": (MESSAGES + "/count_tokens", [USE, {"role": "user", "content": [RESULT]}]),
 }
 
@@ -66,3 +71,39 @@ async def test_a_pinned_part_keeps_its_message(path: str, part: Any) -> None:
     trial = await tried({"model": "m", **fields}, toml=window(6_000), path=path)
     assert "keep it" in trial.asked[0].body.decode()
     assert prose(300, 12) not in trial.asked[0].body.decode()
+
+
+async def test_a_pinned_call_keeps_itself_and_its_result() -> None:
+    said: list[Any] = [{"role": ("user", "assistant")[n % 2], "content": prose(300, n)} for n in range(41)]
+    said[10:10] = [MARKED_CALL, {**ANSWER, "content": "keep it"}]
+    trial = await tried({"model": "m", "messages": said, "max_tokens": 100}, toml=window(6_000))
+    assert {**ANSWER, "content": "keep it"} in trial.messages
+    assert CALL in trial.messages
+
+
+SYSTEM = [{"type": "text", "text": "Be brief.", "context": True}, {**PINNED, "cache_control": {"type": "ephemeral"}}]
+WAYS: dict[str, tuple[int, dict[str, Any], str, dict[str, str]]] = {
+    "untouched": (1, {}, "", {}),
+    "shaped": (41, {}, "", {}),
+    "announced": (1, {"tools": [{"name": "f", "input_schema": {}}]}, "[shaping]\nannounce = true\n", {}),
+    "with less output": (1, {"max_tokens": 5_999}, "", {}),
+    "observed": (41, {}, "", {"x_trimtab_observe": "true"}),
+    "bypassed": (41, {}, "", {"x_trimtab_bypass": "true"}),
+    "unmanaged": (1, {"thread": "th_1"}, "", {}),
+}
+
+
+@pytest.mark.parametrize(("turns", "more", "toml", "headers"), WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("marked", [False, True], ids=["system alone", "messages too"])
+async def test_no_mark_of_a_system_prompt_reaches_the_upstream(
+    turns: int, more: dict[str, Any], toml: str, headers: dict[str, str], marked: bool
+) -> None:
+    said: list[Any] = [{"role": ("user", "assistant")[n % 2], "content": prose(300, n)} for n in range(turns)]
+    said[-1] |= {"pinned": True} if marked else {}
+    body = {"model": "m", "max_tokens": 100, "system": SYSTEM, "messages": said, "metadata": {"context": True}, **more}
+    trial = await tried(body, toml=window(6_000) + toml, path=MESSAGES, **headers)
+    first, second, *_ = trial.sent["system"]
+    assert first == {"type": "text", "text": "Be brief."}
+    assert second == {"type": "text", "text": "keep it", "cache_control": {"type": "ephemeral"}}
+    assert "pinned" not in json.dumps(trial.messages)
+    assert trial.sent["metadata"] == {"context": True}

@@ -29,6 +29,7 @@ class Chat:
     cached_fields = ("tools", "functions", "chat_template_kwargs", "prompt_cache_key", "user", "service_tier")
     appends_chunk = True
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
+    instructed = ""
     limited = "max_tokens"
     binding: tuple[bytes, ...] = ()
 

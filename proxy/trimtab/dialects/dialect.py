@@ -66,6 +66,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def instructed(self) -> str:
+        """The field of a body that holds a system prompt beside the messages; "" where that is one of them."""
+        ...
+
+    @property
     def limited(self) -> str:
         """The field that limits the output, in tokens."""
         ...

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.apply import apply, apply_again
-from trimtab.context.apply.marks import is_marked, may_have_marks
+from trimtab.context.apply.marks import is_marked, may_have_marks, without_marks_of_parts
 from trimtab.context.apply.splices import Splices
 from trimtab.dialects.dialect import Dialect
 from trimtab.exchange.decide import Shaping
@@ -29,7 +29,7 @@ def outgoing(
     set on the stream. A `context_management` that was for this proxy is taken out. `splices`: what was sent of
     conversations before; that is not written from the start."""
     request, dialect, plan = shaping.request, shaping.dialect, shaping.plan
-    changes: dict[str, object] = {}
+    changes = _instructions(request, dialect)
     if shaping.max_tokens is not None:
         changes.update(dialect.capped(request, shaping.max_tokens))
     if include_usage:
@@ -37,7 +37,8 @@ def outgoing(
     if request.context_management is not None and is_ours(request.context_management):
         changes["context_management"] = None
     if plan.announce is not None:
-        changes.update(dialect.announced(request))
+        for name, value in dialect.announced(request).items():
+            changes[name] = Raw(without_marks_of_parts(msgspec.json.encode(value)))
     if not changes and not plan.rewrites:
         return without_marks(request, dialect, plan.unpin) if plan.unpin else request.body
     messages: ToSend | None = None
@@ -53,14 +54,21 @@ def without_marks(request: Request, dialect: Dialect, known: Sequence[int] | Non
     """The body of a request that is sent as it came: the bytes received, without the client's marks, which are for this
     proxy and would be refused by others. `known`: the messages that have one; None: they are looked for."""
     if known is None:
-        marked = _unmarked(request.body, request.messages, dialect)
+        marked, beside = _unmarked(request.body, request.messages, dialect), _instructions(request, dialect)
     else:
-        marked = {i: dialect.format.unpin(request.messages[i]) for i in known}
+        marked, beside = {i: dialect.format.unpin(request.messages[i]) for i in known}, {}
     if not marked:
-        return request.body
-    if (body := _spliced(request.source, request.messages, marked)) is not None:
+        return dialect.render(request, None, beside) if beside else request.body
+    if not beside and (body := _spliced(request.source, request.messages, marked)) is not None:
         return body
-    return dialect.render(request, [marked.get(i, raw) for i, raw in enumerate(request.messages)], {})
+    return dialect.render(request, [marked.get(i, raw) for i, raw in enumerate(request.messages)], beside)
+
+
+def _instructions(request: Request, dialect: Dialect) -> dict[str, object]:
+    """The system prompt beside the messages without marks, where it has any."""
+    prompt = bytes(request.extras[0]) if request.instructed else b""
+    left = without_marks_of_parts(prompt) if may_have_marks(prompt) else prompt
+    return {} if left == prompt else {dialect.instructed: Raw(left)}
 
 
 def unread_without_marks(body: bytes, dialect: Dialect) -> bytes:
@@ -72,13 +80,15 @@ def unread_without_marks(body: bytes, dialect: Dialect) -> bytes:
         messages = Messages(body, _items.decode(fields[dialect.listed]), name=dialect.listed)
     except (KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return body
-    marked = _unmarked(body, messages, dialect)
-    if not marked:
+    marked, prompt = _unmarked(body, messages, dialect), bytes(fields.get(dialect.instructed, b""))
+    unmarked = without_marks_of_parts(prompt) if may_have_marks(prompt) else prompt
+    if not marked and unmarked == prompt:
         return body
-    if (spliced := _spliced(body, messages, marked)) is not None:
+    if unmarked == prompt and (spliced := _spliced(body, messages, marked)) is not None:
         return spliced
     left = [Raw(marked.get(i, raw)) for i, raw in enumerate(messages)]
-    return msgspec.json.encode({**fields, dialect.listed: left})
+    beside = {dialect.instructed: Raw(unmarked)} if prompt else {}
+    return msgspec.json.encode({**fields, **beside, dialect.listed: left})
 
 
 def _unmarked(body: bytes, messages: Sequence[bytes | Raw], dialect: Dialect) -> dict[int, bytes]:

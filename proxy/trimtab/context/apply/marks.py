@@ -1,18 +1,19 @@
-"""The fields that a client sets for this proxy: `pinned` on a message or a part of one, and `context` (true or false)
-on a text part. No upstream knows them, and a strict one refuses them: they are cut out of whatever is sent, also within
-the results of tools. Parts of other kinds may have a `context` of their own, as a document of the Messages API has.
+"""The fields that a client sets for this proxy: `pinned` on a message, a part or a tool call, and `context`
+(true or false) on a text part. No upstream knows them, and a strict one refuses them: they are cut out of whatever is
+sent, also within the results of tools and a system prompt of parts. Parts of other kinds may have a `context` of their
+own, as a document of the Messages API has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from trimtab.context.read.texts import has_marks
+from trimtab.context.read.texts import has_marked_calls, has_marks
 from trimtab.wire.body import fields_of
 from trimtab.wire.values import holds
 
@@ -28,6 +29,7 @@ class _Mark(msgspec.Struct):
     pinned: Any = msgspec.UNSET
     content: Raw = Raw()
     output: Raw = Raw()
+    tool_calls: Raw = Raw()
     type: Any = None
     text: Raw = Raw()
     context: Any = None
@@ -37,8 +39,8 @@ _mark = msgspec.json.Decoder(_Mark).decode
 
 
 def is_marked(raw: bytes | Raw) -> bool:
-    """True for a message, an item or a block with one of the fields, of any value, or with one in a part. Never
-    raises."""
+    """True for a message, an item or a block with one of the fields, of any value, or with one in a part or a call.
+    Never raises."""
     data = bytes(raw)
     if not any(name in data for name in _NAMES):
         return False
@@ -48,6 +50,9 @@ def is_marked(raw: bytes | Raw) -> bool:
             return True
         if isinstance(found.type, str) and isinstance(found.context, bool) and len(found.text):
             return has_marks([{"type": found.type, "text": "", "context": found.context}])
+        calls = bytes(found.tool_calls)
+        if may_have_marks(calls) and has_marked_calls(msgspec.json.decode(calls)):
+            return True
         lists = [bytes(each) for each in (found.content, found.output)]
         return any([each[:1] == b"[" and has_marks(msgspec.json.decode(each)) for each in lists])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -58,9 +63,9 @@ def unpin(raw: bytes | Raw) -> bytes:
     """The message, item or block without these fields. Every other byte stays, but in an object with very many fields,
     with escapes in their names, or with a name that occurs twice."""
     data, fields = bytes(raw), fields_of(raw)
-    for name in ("content", "output"):
+    for name, unmarked in _HOLDERS.items():
         inner = bytes(fields.get(name, b""))
-        if inner and may_have_marks(inner) and (left := _unmarked(inner)) != inner:
+        if inner and may_have_marks(inner) and (left := unmarked(inner)) != inner:
             data = _replaced(data, fields, name, left)
             fields = fields_of(data)
     if _is_context(fields):
@@ -72,25 +77,30 @@ def unpin(raw: bytes | Raw) -> bytes:
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 
 
-def _unmarked(content: bytes) -> bytes:
-    """A list of parts without the marks of each; also one within an output of the AI SDK."""
+def without_marks_of_parts(content: bytes) -> bytes:
+    """A list of parts without the marks of each; also one within an output of the AI SDK. Anything else as it is."""
     if content[:1] == b"[":
-        return _parts(content)
+        return _parts(content, has_marks)
     fields = fields_of(content) if content[:1] == b"{" else {}
     if bytes(fields.get("type", b"")) != _CONTENT or bytes(fields.get("value", b""))[:1] != b"[":
         return content
-    return _replaced(content, fields, "value", _parts(bytes(fields["value"])))
+    return _replaced(content, fields, "value", _parts(bytes(fields["value"]), has_marks))
+
+
+def _calls(calls: bytes) -> bytes:
+    return _parts(calls, has_marked_calls) if calls[:1] == b"[" else calls
 
 
 _CONTENT = b'"content"'
+_HOLDERS = {"content": without_marks_of_parts, "output": without_marks_of_parts, "tool_calls": _calls}
 
 
-def _parts(content: bytes) -> bytes:
+def _parts(content: bytes, are_marked: Callable[[list[Any]], bool]) -> bytes:
     pieces, at = [content[:1]], 1
     for part in map(bytes, msgspec.json.decode(content, type=list[Raw])):
         between = _BETWEEN.match(content, at)
         start = at if between is None else between.end()
-        marked = part[:1] == b"{" and may_have_marks(part) and has_marks([msgspec.json.decode(part)])
+        marked = part[:1] == b"{" and may_have_marks(part) and are_marked([msgspec.json.decode(part)])
         pieces += [content[at:start], unpin(part) if marked else part]
         at = start + len(part)
     return b"".join([*pieces, content[at:]])

@@ -33,6 +33,11 @@ def has_pinned(parts: Any) -> bool:
     return isinstance(parts, list) and any([isinstance(part, dict) and part.get("pinned") is True for part in parts])
 
 
+def has_marked_calls(calls: Any) -> bool:
+    """True for a list of tool calls of which one has a `pinned`."""
+    return isinstance(calls, list) and any([isinstance(call, dict) and "pinned" in call for call in calls])
+
+
 def _has_mark(part: Any, depth: int) -> bool:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         return False

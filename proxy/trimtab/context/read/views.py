@@ -17,7 +17,7 @@ from xxhash import xxh3_128_digest
 from trimtab.context.estimate.parts import part_tokens
 from trimtab.context.estimate.tokens import MESSAGE_OVERHEAD, bytes_tokens, text_tokens
 from trimtab.context.read.fields import unknown_tokens
-from trimtab.context.read.texts import has_marks, has_pinned, holds_marks, text_of
+from trimtab.context.read.texts import has_marked_calls, has_marks, has_pinned, holds_marks, text_of
 from trimtab.context.texts import PLACEHOLDER
 
 PLACEHOLDER_TOKENS = text_tokens(PLACEHOLDER)
@@ -86,6 +86,7 @@ class _Call(msgspec.Struct):
     id: Any = None
     function: _Function | None = None
     custom: dict[str, Any] | None = None
+    pinned: Any = UNSET
 
 
 class _Message(msgspec.Struct):
@@ -149,13 +150,15 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         shape, chars, text, rest = content_size(content)
     calls: tuple[Call, ...] = ()
     beside, arguments = unknown + MESSAGE_OVERHEAD, 0  # tokens of all but the content
+    marks = [] if message.pinned is UNSET else [message.pinned]
     if message.tool_calls or message.function_call:
         calls, arguments = _calls(message)
+        marks += [call.pinned for call in message.tool_calls or () if call.pinned is not UNSET]
         beside += arguments + sum([name_tokens(call.name) for call in calls])
     for value in (_reasoning(message), message.name, message.refusal):
         if value:
             beside += _size(value)
-    has_mark = message.pinned is not UNSET or (shape == "parts" and has_marks(content))
+    has_mark = bool(marks) or (shape == "parts" and has_marks(content))
     return View(
         message.role,
         text + rest + beside,
@@ -165,7 +168,7 @@ def view(raw: bytes | Raw, key: bytes = b"") -> View:
         calls,
         arguments,
         answers=_answers(message),
-        pinned=has_mark and (message.pinned is True or has_pinned(content)),
+        pinned=has_mark and (any([mark is True for mark in marks]) or has_pinned(content)),
         has_mark=has_mark,
         cleared_tokens=beside + PLACEHOLDER_TOKENS,
         digest=key or digest(raw),
@@ -191,14 +194,15 @@ def _opaque(raw: bytes) -> View:
         seen = _Outline()
     declared = seen.tool_calls if isinstance(seen.tool_calls, list) else []
     ids = [_id(call.get("id")) for call in declared if isinstance(call, dict)]
+    marked = seen.pinned is not UNSET or has_marked_calls(declared)
     return View(
         role=seen.role if isinstance(seen.role, str) else "",
         tokens=size,
         shape="opaque",
         calls=tuple(Call(id, "") for id in ids),
         answers=_id(seen.tool_call_id) if seen.role in ("tool", "function") else None,
-        pinned=seen.pinned is True,
-        has_mark=seen.pinned is not UNSET or holds_marks(bytes(seen.content)),
+        pinned=seen.pinned is True or has_pinned(declared),
+        has_mark=marked or holds_marks(bytes(seen.content)),
         cleared_tokens=size,
         digest=digest(raw),
     )

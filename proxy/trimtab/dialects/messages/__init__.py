@@ -54,6 +54,7 @@ class MessagesDialect:
     own_headers: tuple[tuple[bytes, bytes], ...] = (VERSION,)
     decode, render = staticmethod(decode), staticmethod(render)
     asked, answered = staticmethod(asked), staticmethod(answered)
+    instructed = "system"
     limited = "max_tokens"
     binding: tuple[bytes, ...] = (b"bound to a different conversation",)
 

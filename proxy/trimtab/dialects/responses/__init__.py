@@ -39,6 +39,7 @@ class Responses:
     own_headers: tuple[tuple[bytes, bytes], ...] = ()
     decode, render = staticmethod(decode), staticmethod(render)
     asked, answered = staticmethod(asked), staticmethod(answered)
+    instructed = "instructions"
     limited = "max_output_tokens"
     binding: tuple[bytes, ...] = ()
 
