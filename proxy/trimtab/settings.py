@@ -42,7 +42,7 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     remembered_mb: Count | None = None  # megabytes of numbers about conversations not used lately; None: the same
     max_in_flight: Count = 2_000  # requests in flight; above either: 503 with retry-after
     max_messages: Count = 100_000  # of one chat request; above it: 413
-    max_values: Count = 500_000  # of one message, and entries of all lists of its body; above it: 413
+    max_values: Count = 500_000  # entries of all lists of a body; two fifths of one message; else 413
     client_keys: tuple[str, ...] = ()  # SHA-256, in hex, of the keys that clients must send
     allowed_origins: tuple[str, ...] = ()  # of pages in browsers that may call: `https://host`, or `*`
     grace_s: Seconds = 30.0  # how long open streams may take to finish after SIGTERM

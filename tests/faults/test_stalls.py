@@ -42,6 +42,18 @@ CYCLES = b",".join(
 )
 
 
+SYSTEM = b'{"role":"system","content":"say %d"}'
+PINNED = b'{"role":"user","content":"say %d","pinned":true}'
+
+
+def calls_at_once(count: int) -> bytes:
+    """A message with so many calls, and their results."""
+    one = b'{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}'
+    calls = b",".join(one % i for i in range(count))
+    results = b",".join(b'{"role":"tool","tool_call_id":"c%d","content":"r"}' % i for i in range(count))
+    return b'{"role":"assistant","tool_calls":[%b]},%b' % (calls, results)
+
+
 def many(value: bytes, count: int) -> bytes:
     return b",".join([value] * count)
 
@@ -69,6 +81,11 @@ REQUESTS: dict[str, Callable[[], bytes]] = {
     "lists in lists": lambda: b"[" * 20_000_000,
     "a model's name of 20 MB": lambda: chat(MESSAGE).replace(b'"m"', b'"%b"' % (b"m" * 20_000_000)),
     "eighty thousand items": lambda: chat(many(MESSAGE + b"," + ANSWER, 40_000)),
+    "ninety thousand system messages": lambda: chat(b",".join(SYSTEM % i for i in range(90_000)) + b"," + MESSAGE),
+    "ninety thousand pinned messages": lambda: chat(b",".join(PINNED % i for i in range(90_000))),
+    "forty thousand calls in a message": lambda: chat(MESSAGE + b"," + calls_at_once(40_000)),
+    "fifteen thousand calls in a message": lambda: chat(MESSAGE + b"," + calls_at_once(15_000)),
+    "forty thousand parts in a message": lambda: chat(b'{"role":"user","content":[%b]}' % many(PART, 40_000)),
     "something that is not JSON": lambda: said(b"a" * 30_000_000)[:-3],
 }
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+import pytest
 from msgspec import Raw
 
 from tests.support.messages import prose, user
 from trimtab.context.read.memo import Memo
+from trimtab.context.read.prefix import Prefix
 from trimtab.context.read.prefixes import Longest, Match, Prefixes, messages_within
-from trimtab.context.read.shelf import Shelf
+from trimtab.context.read.shelf import Shelf, packed
 from trimtab.wire.chat import decode
 
 STRIDE = 256  # bytes
@@ -142,6 +146,23 @@ def test_formats_share_a_shelf_but_no_conversation() -> None:
     assert reachable(chat) + reachable(other) <= 40
 
 
+def test_what_leaves_is_packed_while_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing takes long, and a request that is read on the event loop would wait for the lock. What is too long for a
+    record is not packed at all."""
+    longest, locked = Longest(100, Shelf()), list[bool]()
+
+    def pack(chain: Sequence[Prefix]) -> bytes:
+        locked.append(longest.lock.locked())
+        return packed(chain)
+
+    monkeypatch.setattr("trimtab.context.read.prefixes.packed", pack)
+    monkeypatch.setattr("trimtab.context.read.shelf._MOST_MESSAGES", 50)
+    prefixes = Prefixes(longest, STRIDE)
+    for topic, messages in enumerate((90, 30, 90, 30, 30)):
+        read(prefixes, body(*[user(f"{topic} {i} {prose(90)}") for i in range(messages)]))
+    assert locked == [False]
+
+
 def test_large_messages_take_no_more_room_than_small_ones() -> None:
     """An image of a megabyte spans 32 edges: what is kept is one prefix, not one for each edge."""
     prefixes = Prefixes(Longest(10), STRIDE)
@@ -164,5 +185,5 @@ def test_marks_are_found_in_what_is_known() -> None:
     read(prefixes, data)
     prefix = prefixes.match(data).prefix
     assert prefix is not None
-    assert prefix.marked == (1, 2)
+    assert prefix.all_marked() == (1, 2)
     assert Raw(marked) == decode(data).messages[1]

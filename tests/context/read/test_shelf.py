@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.context.read.prefix import Prefix, extended
-from trimtab.context.read.shelf import Shelf, packed, unpacked
+from trimtab.context.read.shelf import Newest, Shelf, packed, unpacked
 from trimtab.context.read.views import Call, View
 
 calls = st.builds(Call, id=st.text(max_size=8), name=st.text(max_size=8))
@@ -49,7 +49,7 @@ def test_what_comes_out_is_what_went_in(given: list[Part]) -> None:
 
 def test_a_record_is_found_by_its_newest_prefixes_and_taken_once() -> None:
     shelf, digests = Shelf(), [bytes([i]) for i in range(10)]
-    shelf.put(b"record", digests, 100)
+    shelf.put(b"record", digests)
     assert shelf.take(digests[2]) is None
     assert shelf.take(digests[7]) == b"record"
     assert [shelf.take(digest) for digest in digests] == [None] * 10
@@ -57,8 +57,8 @@ def test_a_record_is_found_by_its_newest_prefixes_and_taken_once() -> None:
 
 def test_records_that_share_prefixes_do_not_hide_each_other() -> None:
     shelf = Shelf()
-    shelf.put(b"long", [b"a", b"b", b"c"], 3)
-    shelf.put(b"fork", [b"a", b"b", b"d"], 3)
+    shelf.put(b"long", [b"a", b"b", b"c"])
+    shelf.put(b"fork", [b"a", b"b", b"d"])
     assert shelf.take(b"b") == b"fork"
     assert shelf.take(b"c") == b"long"
     assert shelf.take(b"d") is None
@@ -67,7 +67,7 @@ def test_records_that_share_prefixes_do_not_hide_each_other() -> None:
 def test_the_oldest_records_go_first_and_leave_nothing() -> None:
     shelf = Shelf(10_000)
     for i in range(1_000):
-        shelf.put(bytes(1_000), [b"%d" % i, b"%d, longer" % i], 10)
+        shelf.put(bytes(1_000), [b"%d" % i, b"%d, longer" % i])
     assert len(shelf._records) == 10_000 // (1_000 + 400 + 2 * 150)
     assert len(shelf._records._longest) == 2 * len(shelf._records)
     assert shelf.take(b"0") is None
@@ -80,7 +80,7 @@ def test_the_bound_holds_in_bytes(size: int, digests: int) -> None:
     shelf = Shelf(2_000_000)
     tracemalloc.start()
     for _ in range(12_000):
-        shelf.put(random.randbytes(size), [random.randbytes(16) for _ in range(digests)], 10)
+        shelf.put(random.randbytes(size), [random.randbytes(16) for _ in range(digests)])
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 1_500_000 < held < 2_000_000 * 1.2  # dicts grow in leaps
@@ -92,7 +92,7 @@ def test_threads_may_put_and_take_at_once() -> None:
     def work(seed: int) -> None:
         numbers = random.Random(seed)
         for _ in range(5_000):
-            shelf.put(bytes(500), [b"%d" % numbers.randrange(30)], 10)
+            shelf.put(bytes(500), [b"%d" % numbers.randrange(30)])
             shelf.take(b"%d" % numbers.randrange(30))
 
     sys.setswitchinterval(1e-6)
@@ -103,8 +103,19 @@ def test_threads_may_put_and_take_at_once() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_what_would_take_long_to_unpack_is_not_kept() -> None:
+def test_what_would_take_long_to_pack_and_unpack_is_not_kept() -> None:
     shelf = Shelf(10_000)
-    shelf.put(b"record", [b"a"], 1_000_000)
-    shelf.put(bytes(20_000), [b"b"], 10)
-    assert shelf.take(b"a") is shelf.take(b"b") is None
+    shelf.put(bytes(20_000), [b"b"])
+    assert shelf.take(b"b") is None
+    assert shelf.takes(20_000)
+    assert not shelf.takes(20_001)
+    assert not Shelf(0).takes(1)
+
+
+def test_what_leaves_the_newest_is_told_once() -> None:
+    newest = Newest[str, str](10, len)
+    newest["a"], newest["b"] = "four", "five."
+    assert [*newest.left()] == []
+    newest["c"] = "six six"
+    assert [*newest.left()] == ["four", "five."]
+    assert [*newest.left()] == []

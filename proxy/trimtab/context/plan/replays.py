@@ -15,7 +15,6 @@ from copy import copy
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from cachetools import LRUCache
 from xxhash import xxh3_128
 
 from trimtab.context.apply.format import Format
@@ -25,7 +24,7 @@ from trimtab.context.plan.state import State
 from trimtab.context.policy import Policy
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefix import Prefix
-from trimtab.context.read.shelf import Shelf
+from trimtab.context.read.shelf import Newest, Shelf
 from trimtab.context.read.structure import EMPTY, is_boundary
 from trimtab.context.read.views import DIGEST_SEED, View
 
@@ -72,7 +71,7 @@ class Replays:
         shelf: Shelf | None = None,
     ) -> None:
         self._shelf = Shelf(0) if shelf is None else shelf
-        self._kept = _Newest(most_messages, self._shelf)
+        self._kept = Newest[_Key, _Kept](most_messages, len)
         self._least = least_messages
         self._lock = threading.Lock()  # long requests are planned beside the event loop
 
@@ -111,6 +110,14 @@ class Replays:
         with self._lock:
             if len(kept) <= self._kept.maxsize:
                 self._kept[key] = kept
+        for left in self._kept.left():
+            self._put_on_shelf(left)
+
+    def _put_on_shelf(self, kept: _Kept) -> None:
+        views = kept.state.structure.views
+        if self._shelf.takes(len(views)):
+            name = _names(views, [len(views)], kept.terms)[len(views)]
+            self._shelf.put(packed(kept.state), [name])
 
 
 def _begins_with(views: Sequence[View], end: int, prefix: Prefix | None, kept: _Kept) -> bool:
@@ -124,22 +131,6 @@ def _goes_on_from(prefix: Prefix | None, other: Prefix) -> bool:
     while prefix is not None and prefix.count > other.count:
         prefix = prefix.before
     return prefix is other
-
-
-class _Newest(LRUCache[_Key, _Kept]):
-    """The replays used last, bounded by their messages."""
-
-    def __init__(self, most_messages: int, shelf: Shelf) -> None:
-        super().__init__(most_messages, getsizeof=len)
-        self._shelf = shelf
-
-    def popitem(self) -> tuple[_Key, _Kept]:
-        """Take out the one that was not used for the longest time, and put it on the shelf."""
-        key, kept = super().popitem()
-        views = kept.state.structure.views
-        name = _names(views, [len(views)], kept.terms)[len(views)]
-        self._shelf.put(packed(kept.state), [name], len(views))
-        return key, kept
 
 
 def _names(views: Sequence[View], ends: Sequence[int], terms: Terms) -> dict[int, bytes]:

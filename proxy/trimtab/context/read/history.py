@@ -92,7 +92,7 @@ class Reader:
         if match.cuts and isinstance(request.messages, Messages) and request.messages.known:
             request = self._decode(body, None)  # what is to be cut lies in what was known
         if prefix is not None and isinstance(request.messages, Parts) and request.messages.listed.known:
-            request.messages.divide(match.cuts, len(match.views), marked=bool(prefix.marked))
+            request.messages.divide(match.cuts, len(match.views), marked=bool(prefix.all_marked()))
         return Reading(request, match)
 
     def history(self, reading: Reading) -> History:
@@ -114,7 +114,7 @@ def _resumed(match: Match, request: Request, memo: Memo) -> History:
     if prefix is None or not isinstance(messages, Messages | Parts):
         return history(messages, request.extras, memo, instructed=request.instructed)
     rest = history(messages.fresh, request.extras, memo, instructed=request.instructed)
-    marked = prefix.marked + tuple([i + len(match.views) for i in rest.marked])
+    marked = prefix.all_marked() + tuple([i + len(match.views) for i in rest.marked])
     views: Sequence[View] = match.views.followed_by(rest.views)
     views = [*views] if len(views) < _MOST_COPIED else views
     tokens = prefix.tokens + rest.tokens

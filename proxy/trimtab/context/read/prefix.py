@@ -15,13 +15,13 @@ from trimtab.wire.messages import Cuts, Spans
 
 
 class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
-    """The first messages of a body. `views`, `spans` and `cuts` are those of the messages that are not in `before`, the
-    prefix that ends one edge before or more; `tokens`, `marked`, `count` (of views) and `chain` are of all."""
+    """The first messages of a body. `views`, `spans`, `marked` and `cuts` are those of the messages that are not in
+    `before`, the prefix that ends one edge before or more; `tokens`, `count` (of views) and `chain` are of all."""
 
     views: Sequence[View]
     spans: Spans
     tokens: int
-    marked: tuple[int, ...]  # views of what has a field `pinned`
+    marked: tuple[int, ...]  # views of what has a field `pinned`, counted from the first message
     count: int
     chain: int  # see `chained`
     before: Prefix | None = None
@@ -34,6 +34,10 @@ class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
         while (before := chain[-1].before) is not None:
             chain.append(before)
         return chain[::-1]
+
+    def all_marked(self) -> tuple[int, ...]:
+        """What is `marked` of all its messages."""
+        return tuple([i for prefix in self.parts() for i in prefix.marked])
 
     def all(self) -> tuple[Joined[View], Joined[slice], Cuts]:
         """Views, places and parts of all its messages."""
@@ -53,7 +57,7 @@ def extended(
     marked = tuple([i for i, view in enumerate(views, seen) if view.has_mark])
     chain = chained(views, 0 if before is None else before.chain)[-1]
     if before is not None:
-        tokens, marked = before.tokens + tokens, before.marked + marked
+        tokens += before.tokens
     return Prefix(views, spans, tokens, marked, seen + len(views), chain, before, cuts, digest)
 
 

@@ -15,11 +15,10 @@ from operator import attrgetter
 from weakref import WeakValueDictionary
 
 import msgspec
-from cachetools import LRUCache
 from xxhash import xxh3_128
 
 from trimtab.context.read.prefix import Prefix, extended
-from trimtab.context.read.shelf import Shelf, packed, unpacked
+from trimtab.context.read.shelf import Newest, Shelf, packed, unpacked
 from trimtab.context.read.views import DIGEST_SEED, View
 from trimtab.wire.joined import Joined
 from trimtab.wire.messages import Cuts, Messages, added
@@ -72,11 +71,14 @@ class Prefixes:
         if len(body) < self._stride:
             return _NO_MATCH
         digests = _digests(body, self._stride, self._name + b"\0" + tenant)
+        match = Match(digests)
         with self._longest.lock:
             for covered in range(len(digests), 0, -1):
                 if prefix := self._find(digests[covered - 1]):
-                    return Match(digests, covered, prefix, *prefix.all())
-        return Match(digests)
+                    match = Match(digests, covered, prefix, *prefix.all())
+                    break
+        self._longest.pack()
+        return match
 
     def _find(self, digest: bytes) -> Prefix | None:
         prefix = self._known.get(digest)
@@ -95,31 +97,38 @@ class Prefixes:
         if len(match.digests) == match.covered or not (spans := messages.spans):
             return
         prefix, taken, seen = match.prefix, len(match.spans), len(match.views)
+        found: list[Prefix] = []
+        for at in range(match.covered, min(len(match.digests), spans[-1].stop // self._stride)):
+            stop = taken
+            while stop < len(spans) and spans[stop].stop <= (at + 1) * self._stride:
+                stop += 1
+            if stop > taken:  # else what ends at the edge before is known by that one
+                cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
+                until = seen + stop - taken + added(cuts)
+                new = views[seen:until], spans[taken:stop], cuts
+                prefix = extended(prefix, seen, *new, match.digests[at])
+                found.append(prefix)
+                seen, taken = until, stop
+        if found:
+            self._keep(found, match.prefix)
+
+    def _keep(self, found: list[Prefix], before: Prefix | None) -> None:
+        """Keep prefixes of a body, the longest last; `before`: the one they go on from."""
         with self._longest.lock:
-            for at in range(match.covered, min(len(match.digests), spans[-1].stop // self._stride)):
-                stop = taken
-                while stop < len(spans) and spans[stop].stop <= (at + 1) * self._stride:
-                    stop += 1
-                if stop > taken:  # else what ends at the edge before is known by that one
-                    cuts = {i: messages.cuts[i] for i in range(taken, stop) if i in messages.cuts}
-                    until = seen + stop - taken + added(cuts)
-                    new = views[seen:until], spans[taken:stop], cuts
-                    prefix = extended(prefix, seen, *new, match.digests[at])
-                    self._known[match.digests[at]] = prefix
-                    seen, taken = until, stop
-            if prefix is not None and prefix is not match.prefix:
-                if match.prefix is not None:
-                    self._longest.pop(match.prefix.digest, None)
-                self._longest.put(prefix)
+            self._known.update((prefix.digest, prefix) for prefix in found)
+            if before is not None:
+                self._longest.pop(before.digest, None)
+            self._longest.put(found[-1])
+        self._longest.pack()
 
 
-class Longest(LRUCache[bytes, Prefix]):
+class Longest(Newest[bytes, Prefix]):
     """The longest prefixes of the conversations used last, by digest, bounded by their messages. One for the process:
     all formats share the room. `lock` is held while they are used: long requests are read beside the event loop."""
 
     def __init__(self, capacity: int = MOST_MESSAGES, shelf: Shelf | None = None) -> None:
         """`capacity`: messages; `shelf`: where those go that are not kept as they are."""
-        super().__init__(capacity, getsizeof=attrgetter("count"))
+        super().__init__(capacity, attrgetter("count"))
         self.shelf = Shelf(0) if shelf is None else shelf
         self.lock = threading.Lock()
 
@@ -128,12 +137,12 @@ class Longest(LRUCache[bytes, Prefix]):
         if prefix.count <= self.maxsize:
             self[prefix.digest] = prefix
 
-    def popitem(self) -> tuple[bytes, Prefix]:
-        """Take out the one that was not used for the longest time, and put it on the shelf."""
-        digest, prefix = super().popitem()
-        chain = prefix.parts()
-        self.shelf.put(packed(chain), [part.digest for part in chain], prefix.count)
-        return digest, prefix
+    def pack(self) -> None:
+        """Put those that had to leave on the shelf. Without the lock."""
+        for prefix in self.left():
+            if self.shelf.takes(prefix.count):
+                chain = prefix.parts()
+                self.shelf.put(packed(chain), [part.digest for part in chain])
 
 
 def _digests(body: bytes, stride: int, owner: bytes) -> list[bytes]:

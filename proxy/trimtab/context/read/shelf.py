@@ -8,7 +8,9 @@ places, roles, names of tools and tool-call ids.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 from cachetools import LRUCache
@@ -19,7 +21,7 @@ from trimtab.context.read.views import View
 MOST_BYTES = 128 << 20
 """Bytes of all records on a shelf, by default: of a thousand conversations of 200,000 tokens, and half as many more."""
 
-_MOST_MESSAGES = 20_000  # of a record: as many are packed in 10 ms, which others have to wait
+_MOST_MESSAGES = 20_000  # of a record: as many are packed in 10 ms, for which one call into C keeps others waiting
 _NEWEST = 4  # prefixes of a conversation by which it is found: an agent may change its last messages
 # Bytes that a record takes beside its own, and for each digest it is found by: measured, with their places in dicts,
 # which records come to and leave.
@@ -90,10 +92,14 @@ class Shelf:
         self._records = _Records(most_bytes)
         self._lock = threading.Lock()  # long requests are read and planned beside the event loop
 
-    def put(self, record: bytes, digests: Sequence[bytes], messages: int) -> None:
-        """Put a record of so many messages on the shelf; `digests` are those of its prefixes, the shortest first."""
+    def takes(self, messages: int) -> bool:
+        """True when a record of so many messages may be put on it: no other needs to be packed."""
+        return messages <= _MOST_MESSAGES and self._records.maxsize > 0
+
+    def put(self, record: bytes, digests: Sequence[bytes]) -> None:
+        """Put a record on the shelf; `digests` are those of its prefixes, the shortest first."""
         kept = _Record(record, tuple(digests[-_NEWEST:]))
-        if messages <= _MOST_MESSAGES and len(kept) <= self._records.maxsize:
+        if len(kept) <= self._records.maxsize:
             with self._lock:
                 self._records.put(kept)
 
@@ -133,3 +139,31 @@ class _Records(LRUCache[bytes, _Record]):
         for digest in record.found_by:
             if self._longest.get(digest) == record.found_by[-1]:
                 del self._longest[digest]
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Newest(LRUCache[Key, Value]):
+    """What was used last, bounded in messages. `left` yields what had to leave since, to be packed: after the lock is
+    released under which this is used, because packing takes longer than anything else done with it."""
+
+    def __init__(self, most_messages: int, messages: Callable[[Value], int]) -> None:
+        super().__init__(most_messages, getsizeof=messages)
+        self._left: deque[Value] = deque()
+
+    def popitem(self) -> tuple[Key, Value]:
+        """Take out what was not used for the longest time."""
+        key, value = super().popitem()
+        self._left.append(value)
+        return key, value
+
+    def left(self) -> Iterator[Value]:
+        """What has left and was not yielded before; several threads may share it."""
+        while self._left:
+            try:
+                value = self._left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            yield value
