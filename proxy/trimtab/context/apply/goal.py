@@ -19,9 +19,8 @@ from trimtab.context.apply.cut import fair_share, head_and_tail
 from trimtab.context.read.texts import is_context, text_of
 from trimtab.wire.body import fields_of
 
-# A tag within a sentence is part of it.
-_OPENING = re.compile(r"^[ \t]*<context>", re.MULTILINE)
-_CLOSING = re.compile(r"</context>[ \t\r]*$", re.MULTILINE)
+_OPENING, _CLOSING = "<context>", "</context>"
+_ENDS_LINE = re.compile(r"[ \t\r]*$", re.MULTILINE).match
 
 Span = tuple[int, int]  # of a text, in characters
 
@@ -77,10 +76,32 @@ def _between_tags(text: str) -> list[Span]:
     """What stands between the tags. Linear in the text: where no tag closes, none is looked for again."""
     found: list[Span] = []
     at = 0
-    while (opening := _OPENING.search(text, at)) and (closing := _CLOSING.search(text, opening.end())):
-        found.append(_without_line_ends(text, opening.end(), closing.start()))
-        at = closing.end()
+    while (start := _opening(text, at)) >= 0 and (stop := _closing(text, start)) >= 0:
+        found.append(_without_line_ends(text, start, stop))
+        at = stop + len(_CLOSING)
     return [(start, stop) for start, stop in found if stop > start]
+
+
+def _opening(text: str, at: int) -> int:
+    """The end of the next tag that begins its line, or -1: a tag within a sentence is part of it. Looks for the tag,
+    not for the line, which takes a tenth of the time."""
+    while (tag := text.find(_OPENING, at)) >= 0:
+        line = tag
+        while line > at and text[line - 1] in " \t":
+            line -= 1
+        at = tag + len(_OPENING)
+        if line == 0 or text[line - 1] == "\n":
+            return at
+    return -1
+
+
+def _closing(text: str, at: int) -> int:
+    """The start of the next tag that ends its line, or -1."""
+    while (tag := text.find(_CLOSING, at)) >= 0:
+        at = tag + len(_CLOSING)
+        if _ENDS_LINE(text, at):
+            return tag
+    return -1
 
 
 def _without_line_ends(text: str, start: int, stop: int) -> Span:

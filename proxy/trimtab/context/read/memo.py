@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from trimtab.context.estimate.tokens import bytes_tokens
 from trimtab.context.read.views import View, digest, view
+from trimtab.wire.values import SEARCHED, holds
 
 Value = TypeVar("Value")
 
@@ -99,5 +100,9 @@ class Memo(Generations[Any]):
 
 def _spaced(raw: bytes) -> bytes:
     """Compact JSON with a space after each colon and comma, as chat templates print tools: the `tojson` filter of
-    Hugging Face's templates writes them so, and a model reads what the template wrote."""
-    return raw if b'": ' in raw else raw.replace(b'":', b'": ').replace(b',"', b', "')
+    Hugging Face's templates writes them so, and a model reads what the template wrote. In slices, between which other
+    threads run; a pair of signs that is cut in two by one stays as it is."""
+    if holds(raw, b'": '):
+        return raw
+    slices = [raw[at : at + SEARCHED] for at in range(0, len(raw), SEARCHED)]
+    return b"".join([part.replace(b'":', b'": ').replace(b',"', b', "') for part in slices])
