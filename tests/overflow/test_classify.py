@@ -435,6 +435,9 @@ NUMBERS = {
     "one number": ("Masukan terlalu panjang: maksimum 8192 token", False),
     "more numbers": ("4200 av 9000 tokens, 8192 tillåts", False),
     "the output": ("max_tokens: 9000 tokens är för mycket, 8192 tillåts", False),
+    "money, in French": ("Il vous reste 8192 jetons de crédit ; la requête en demande 9000.", False),
+    "money, in Japanese": ("残りクレジット 8192 トークン、必要 9000 トークン", False),
+    "a day's quota, in German": ("8192 Token pro Tag, angefragt: 9000", False),
     "no tokens": ("Kesalahan 9000 dalam 8192", False),
     "a rate": ("9000 tokens gevraagd, 8192 per minuut", False),
     "numbers of the client's": ("unknown+token+512+9000+in+the+field", False),
@@ -451,3 +454,31 @@ def test_numbers_that_agree_say_it_in_any_language(text: str, is_one: bool) -> N
         assert (found.limit, found.input_tokens, found.agreed) == (8_192, 9_000, False)
     assert classify(400, body) is None  # nothing to agree with
     assert classify(500, body, sent) is None
+
+
+WINDOWS = {
+    "Korean": ("컨텍스트 길이 제한은 8192 토큰입니다", True),
+    "Russian": ("Максимальная длина контекста — 8192 токенов.", True),
+    "Turkish": ("Bağlam uzunluğu sınırı 8192 token.", True),
+    "Arabic": ("الحد الأقصى لطول السياق هو 8192 رمزًا.", True),
+    "Polish": ("Maksymalna długość kontekstu to 8192 tokenów.", True),
+    "Swedish": ("Modellens kontextfönster rymmer 8 192 tokens", True),
+    "more than was sent": ("Максимальная длина контекста — 16384 токенов.", False),
+    "no context": ("Максимум — 8192 токенов.", False),
+    "no tokens": ("Контекст 8192", False),
+    "a rate": ("Контекст: 8192 токенов в минуту", False),
+    "the client's own number": ("Контекст: 512 токенов", False),
+    "a name": ("Модель kontekst-8192-token не найдена", False),
+}
+
+
+@pytest.mark.parametrize(("text", "is_one"), WINDOWS.values(), ids=WINDOWS)
+def test_a_window_below_what_was_sent_says_it_in_any_language(text: str, is_one: bool) -> None:
+    body = as_bytes({"error": {"message": text}})
+    sent = Sent(b'{"messages":[{"role":"user","content":"512 of 9000"}]}', 9_000, 0, 32_768)
+    found = classify(400, body, sent)
+    assert (found is not None) is is_one
+    if found is not None:
+        assert (found.limit, found.actual, found.agreed) == (8_192, None, False)
+    assert classify(400, body) is None
+    assert classify(429, body, sent) is None

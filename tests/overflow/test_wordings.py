@@ -17,11 +17,37 @@ OTHER_SENTENCES = [
     "the context window is not configured",
     "In context=('properties', 'path'), schema must have a 'type' key.",
     "Request Entity Too Large",
+    "Der Kontext der Anfrage ist ungültig",
+    "Контекст вызова не найден",
 ]
 
 
 @pytest.mark.parametrize("text", [text for text, _, _ in OVERFLOWS if " " in text or not text.isascii()])
 def test_sentences(text: str) -> None:
+    assert TOO_LONG.search(normalize(text))
+
+
+SENTENCES = {
+    "Dutch": "De invoer overschrijdt de maximale contextlengte van het model.",
+    "Swedish": "Prompten överskrider modellens maximala kontextlängd.",
+    "Norwegian": "Teksten er for lang for modellens kontekst.",
+    "Czech": "Vstup překračuje maximální délku kontextu modelu.",
+    "Hungarian": "A bemenet túllépi a modell maximális kontextushosszát.",
+    "Finnish": "Syöte ylittää mallin kontekstin enimmäispituuden.",
+    "Romanian": "Intrarea depășește lungimea maximă a contextului.",
+    "Ukrainian": "Перевищено максимальну довжину контексту моделі.",
+    "Indonesian": "Input melebihi panjang konteks maksimum model.",
+    "Turkish": "İstek, modelin bağlam penceresini aşıyor.",
+    "Greek": "Το μήνυμα υπερβαίνει το μέγιστο πλαίσιο του μοντέλου.",
+    "Arabic": "تجاوز الإدخال الحد الأقصى لطول السياق للنموذج.",
+    "Hindi": "इनपुट मॉडल की अधिकतम संदर्भ लंबाई से अधिक है।",
+    "Thai": "ข้อความเกินขนาดบริบทสูงสุดของโมเดล",
+    "Hebrew": "הקלט חורג מאורך ההקשר המרבי של המודל",
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES.values(), ids=SENTENCES)
+def test_a_context_that_is_exceeded_in_further_languages(text: str) -> None:
     assert TOO_LONG.search(normalize(text))
 
 

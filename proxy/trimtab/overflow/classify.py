@@ -21,7 +21,8 @@ The way of an answer, with one example all the way down:
    so its limit must not be far above what was sent. Numbers that disagree with what was sent are not believed. Here:
    a 400.
 7. Without such a sentence: a strong code, or a weak one that no sentence contradicts, decides. Or the numbers do: in a
-   refusal in words that nobody here knows, a count that agrees with what was sent, above a limit.
+   refusal in words that nobody here knows, a count that agrees with what was sent, above a limit; or a number below
+   what was sent, beside the words for context and for tokens.
 
     ->  Overflow(limit=200000, actual=213462, actual_kind="input", input_tokens=213462)
 
@@ -41,7 +42,7 @@ from trimtab.overflow.normalize import normalize
 from trimtab.overflow.sent import OwnWords, Sent, own_words
 from trimtab.overflow.unwrap import is_chunk, unwrap, unwrap_event
 from trimtab.overflow.vetoes import code_rules_out_overflow, is_about_another_size, is_about_rate_or_quota
-from trimtab.overflow.wordings import STRONG_CODE, TOO_LONG, WEAK_CODE
+from trimtab.overflow.wordings import CONTEXT, STRONG_CODE, TOO_LONG, WEAK_CODE
 
 MAX_MESSAGE = 2000  # characters kept of the upstream's own message
 _ABOUT_THE_CALLER = frozenset((401, 402, 407))
@@ -151,19 +152,22 @@ def _classify_error(error: ErrorBody, status: int, sent: Sent | None) -> Overflo
 
 
 def _by_numbers(error: ErrorBody, own: list[OwnWords], texts: list[str], sent: Sent | None) -> Overflow | None:
-    """The overflow in a sentence of unknown words, in any language: with two numbers, of which the larger is a count of
-    what was sent, as nearly as estimates are, and with a word for tokens."""
+    """The overflow in a sentence of unknown words, in any language: with a word for tokens and two numbers, of which
+    the larger is a count of what was sent, as nearly as estimates are; or with a word for the context too, and one
+    number that is smaller: its size."""
     if sent is None or not sent.input_tokens:
         return None
     low, high = sent.input_tokens / _NEARLY, (sent.input_tokens + sent.output_tokens) * _NEARLY
     for original, words, text in zip(error.texts, own, texts, strict=True):
-        numbers = {int(number) for number in _LARGE_NUMBER.findall(text)}
-        if len(numbers) != 2 or not words.certain or is_about_another_size(text) or not _TOKENS.search(text):
+        numbers = sorted({int(number) for number in _LARGE_NUMBER.findall(text)})
+        if not numbers or not words.certain or is_about_another_size(text) or not _TOKENS.search(text):
             continue
-        limit, actual = sorted(numbers)
-        if all(sent.holds(str(number)) for number in numbers):  # they may be the client's own
+        if numbers[0] < MIN_LIMIT or all(sent.holds(str(number)) for number in numbers):  # they may be the client's own
             continue
-        if limit >= MIN_LIMIT and low <= actual <= high:
+        if len(numbers) == 1 and numbers[0] < high and CONTEXT.search(text):
+            return _overflow(error, _Sentence(original, Figures(numbers[0]), 0, False), sent)
+        limit, actual = numbers if len(numbers) == 2 else (0, 0)
+        if low <= actual <= high:
             kind: Literal["input", "total"] = "input" if actual <= sent.input_tokens * _NEARLY else "total"
             figures = Figures(limit, actual, kind, actual if kind == "input" else None)
             return _overflow(error, _Sentence(original, figures, 0, False), sent)

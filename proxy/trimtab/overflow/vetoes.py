@@ -52,6 +52,9 @@ _HARD = any_of(
     r"频率|速率|限流|频繁|并发|每分钟|每秒|每天|每日|每月|今日|次数|用量|余额|欠费|额度|配额|套餐|充值|敏感|违规|审核",
     r"超时|稍后|レート|毎分|分あたり|回数|タイムアウト|분당|속도|사용량|할당량|시간 초과",
     r"por minuto|par minute|pro minute|al minuto|в минуту|na minutę|лимит запросов",
+    r"\bminut[oau]\b|\bminuut|\bminutt?en?\b|минут|хвилин|dakika|دقيقة|دقیقه|मिनट|phút|นาที",
+    r"pro tag\b|par jour|por d[ií]a|al giorno|per dag\b|günlük|в день|на день|dziennie|1日|하루|في اليوم|प्रति दिन|ต่อวัน",
+    r"crédit|crediti\b|\bguthaben|kontingent|\bsaldo\b|\bkredi\b|kredyt|кредит|баланс|クレジット|残高|크레딧|잔액|رصيد|क्रेडिट|เครดิต",
     r"limite de (?:taux|débit|requ)|límite de (?:velocidad|solicitudes|tasa)",
 )
 

@@ -103,6 +103,17 @@ _EURO_EXCESS = (
     r"|sobrepas|ultrapass|muito long|troppo lung|\beccede|слишком (?:длин|больш)|превы[шс]|za dług|przekr"
     r"|çok uzun|aşıyor|aştı|quá dài|vượt quá)"
 )
+# A model's "context" in further languages: no error about a rate, a price or another size has this word.
+_CONTEXT_WORDS = (
+    r"(?:context|kontext|kontekst|konteks|contest[oi]\b|контекст|bağlam|ngữ cảnh|πλαίσι|συμφραζ|סביבת ההקשר|הקשר"
+    r"|سياق|زمینه|संदर्भ|सन्दर्भ|कॉन्टेक्स्ट|প্রসঙ্গ|சூழல்|บริบท|コンテキスト|文脈|컨텍스트|문맥|上下文|语境|語境)"
+)
+_EXCEEDS = (
+    r"(?:overschr[ie]|te lang\b|överskr|för lång|overskr|overstig|for lang\b|překr|přesah|prekr|presah|příliš dlouh"
+    r"|túllép|meghalad|túl hosszú|ylitt|liian pitkä|depăș|depăş|prea lung|перевищ|задовг|надвиш|прелаз|преко"
+    r"|prekorač|presega|melebihi|terlalu panjang|\baş(?:ıyor|tı|ıl|mak)|çok uzun|υπερβα|υπέρβα|ξεπερν"
+    r"|חורג|חריגה|ארוך מדי|تجاوز|يتجاوز|أطول من|طويل|بیش از|فراتر از|अधिक|लंबा|লম্বা|অতিক্রম|மீறு|เกิน|ยาว)"
+)
 _OTHER_LANGUAGES = (
     _ZH_SHORT,
     rf"{_ZH_SUBJECT}[^。;!?]{{0,24}}{_ZH_EXCESS}",
@@ -113,7 +124,11 @@ _OTHER_LANGUAGES = (
     rf"{_KO_SUBJECT}[^.]{{0,40}}(?:초과|너무 (?:길|깁|긴|많|큽)|넘)",
     rf"{_EURO}{_FAR}{_EURO_EXCESS}",
     rf"{_EURO_EXCESS}{_FAR}(?:contexte|contexto|contesto|kontext|контекст|запрос|промпт|token)",
+    rf"{_CONTEXT_WORDS}{_FAR}{_EXCEEDS}|{_EXCEEDS}{_FAR}{_CONTEXT_WORDS}",
 )
 
 # Matches in a normalized sentence where it says that the prompt does not fit.
 TOO_LONG = any_of(*_ENGLISH, *_OTHER_LANGUAGES)
+
+# The word for a model's context, in any of the languages known here.
+CONTEXT = re.compile(_CONTEXT_WORDS)
