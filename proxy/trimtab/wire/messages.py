@@ -103,10 +103,9 @@ class Messages(Sequence[Raw]):
             return rest if rest is None else known.followed_by(rest)
         return spans_of(self.body, self.fresh, self._name)
 
-    @property
-    def places(self) -> Spans | None:
-        """As `spans`."""
-        return self.spans
+    def place(self, at: int) -> slice:
+        """The place of a message, where those of all can be found."""
+        return (self.spans or [])[at]
 
     def message_at(self, at: int) -> int:
         """The message that begins there: itself."""
@@ -175,13 +174,14 @@ class Parts(Sequence[bytes | Raw]):
         """As `Messages.rest`."""
         return self.listed.rest(message)
 
-    @property
-    def places(self) -> Spans | None:
-        """The places of all messages and parts in the body."""
-        if (spans := self.listed.spans) is None:
-            return None
+    def place(self, at: int) -> slice:
+        """The place of a message or part in the body, where those of all can be found."""
+        return self._places[at]
+
+    @cached_property
+    def _places(self) -> list[slice]:
         found = list[slice]()
-        for i, span in enumerate(spans):
+        for i, span in enumerate(self.listed.spans or []):
             start = span.start
             parts = self.listed.cuts.get(i)
             found += [slice(start + part.start, start + part.stop) for part in parts] if parts else [span]

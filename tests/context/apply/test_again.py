@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from itertools import permutations
 
 import msgspec
 import pytest
 
-from tests.context.plans import planned
 from tests.support.messages import calls, prose, result, system, tool_loop, user
-from trimtab.context.apply.again import extract, known_lines, measured, rewritten
+from trimtab.context.apply.again import Change, measured, rewritten
 from trimtab.context.apply.apply import apply
 from trimtab.context.apply.format import CHAT
 from trimtab.context.plan.plan import plan
 from trimtab.context.policy import Policy
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
-from trimtab.context.texts import EXTRACT
 from trimtab.dialects.messages.writing import FORMAT as MESSAGES
 
 
@@ -41,16 +38,16 @@ COMPACT = [compact(raw) for raw in RUN]
 
 def test_the_second_time_nothing_is_read() -> None:
     memo, key = Memo(), b"digest"
-    written = rewritten(RESULT, key, "cleared", 80, CHAT, memo)
+    written = rewritten(RESULT, key, Change("cleared", 80), CHAT, memo)
     assert written == CHAT.rewrite(RESULT, "cleared", 80)
     unreadable = msgspec.structs.replace(CHAT, rewrite=None)
-    assert rewritten(RESULT, key, "cleared", 80, unreadable, memo) == written
+    assert rewritten(RESULT, key, Change("cleared", 80), unreadable, memo) == written
 
 
 def test_another_edit_of_the_same_message_is_another() -> None:
     memo, key = Memo(), b"digest"
-    rewritten(RESULT, key, "cleared", 80, CHAT, memo)
-    assert rewritten(RESULT, key, "cleared", 40, CHAT, memo) == CHAT.rewrite(RESULT, "cleared", 40)
+    rewritten(RESULT, key, Change("cleared", 80), CHAT, memo)
+    assert rewritten(RESULT, key, Change("cleared", 40), CHAT, memo) == CHAT.rewrite(RESULT, "cleared", 40)
 
 
 def test_what_cannot_be_traced_is_written_each_time() -> None:
@@ -59,7 +56,7 @@ def test_what_cannot_be_traced_is_written_each_time() -> None:
     odd = raw.replace(b'"a"', b'"\\u0061bc"')
     memo = Memo()
     for _ in range(4):
-        assert rewritten(odd, b"k", "inputs_cleared", 0, CHAT, memo) == CHAT.rewrite(odd, "inputs_cleared", 0)
+        assert rewritten(odd, b"k", Change("inputs_cleared"), CHAT, memo) == CHAT.rewrite(odd, "inputs_cleared", 0)
 
 
 @pytest.mark.parametrize("summary", [None, "It was about module_3 and table_1."])
@@ -73,37 +70,6 @@ def test_a_plan_is_carried_out_the_same_way_each_time(raws: Sequence[bytes], sum
     first = apply(raws, made, summary)
     for _ in range(4):
         assert apply(raws, made, summary, views=read.views, memo=memo) == first
-
-
-def test_lines_of_an_extract_are_places_found_some_at_a_time() -> None:
-    memo = Memo()
-    made = planned(RUN, Policy(), 2_200)
-    assert made.gap is not None
-    chosen = made.gap.extract
-    expected = extract(RUN, chosen, "", CHAT, None)
-    assert expected.startswith(EXTRACT.encode())
-    for _ in range(2 + len(chosen) // 24):
-        assert known_lines(chosen, "", memo) is None
-        assert extract(RUN, chosen, "", CHAT, memo) == expected
-    known = known_lines(chosen, "", memo)
-    assert known is not None
-    assert len([line for line in known if line.parts]) > len(known) * 0.9
-    assert all(isinstance(of, array) for line in known for _, of in line.parts)
-    assert extract(RUN, chosen, "", CHAT, memo) == expected
-
-
-def test_an_extract_beside_another_summary_is_another() -> None:
-    memo = Memo()
-    made = planned(RUN, Policy(), 2_200)
-    assert made.gap is not None
-    for _ in range(3):
-        for summary in ("", "It was module_1.", "def function_1 and table_1"):
-            written = extract(RUN, made.gap.extract, summary, CHAT, memo)
-            assert written == extract(RUN, made.gap.extract, summary, CHAT, None)
-
-
-def test_nothing_to_extract() -> None:
-    assert extract(RUN, (), "", CHAT, Memo()) == b""
 
 
 def with_mark(raw: bytes) -> bytes:
@@ -122,17 +88,5 @@ def test_a_mark_for_the_cache_may_come_and_go(amount: int) -> None:
         for raw in [raw for raw in order for _ in range(3)]:
             key = MESSAGES.digest(raw)
             assert key == MESSAGES.digest(plain)
-            written = rewritten(raw, key, "cleared", amount, MESSAGES, memo)
+            written = rewritten(raw, key, Change("cleared", amount), MESSAGES, memo)
             assert written == MESSAGES.rewrite(raw, "cleared", amount)
-
-
-def test_a_mark_for_the_cache_moves_no_line_of_an_extract() -> None:
-    plain = [compact(raw) for raw in RUN]
-    first = [raw.replace(b"{", b'{"cache_control":{"type":"ephemeral"},', 1) for raw in plain]
-    for one, other in ((plain, first), (first, plain)):
-        memo, made = Memo(view=MESSAGES.view, digest=MESSAGES.digest), planned(RUN, Policy(), 2_200)
-        assert made.gap is not None
-        chosen, marked = made.gap.extract, msgspec.structs.replace(CHAT, canonical=MESSAGES.canonical)
-        expected = extract(RUN, chosen, "", CHAT, None)
-        for raws in [*[one] * (3 + len(chosen) // 24), other]:
-            assert extract(raws, chosen, "", marked, memo) == expected

@@ -1,4 +1,5 @@
-"""The splices of one request: few pieces, and the frame of a user message around the parts that are left of it."""
+"""The splices of one request: few pieces, the frame of a user message around the parts that are left of it, and blocks
+in which nothing changes when what follows does."""
 
 from __future__ import annotations
 
@@ -11,9 +12,12 @@ import pytest
 
 from tests.dialects.turns import answer, cycle, system, text, user
 from tests.support.messages import result
+from trimtab.context.apply.again import Change
+from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.apply.origins import slices
-from trimtab.context.apply.splicing import Splice, Splicing
-from trimtab.context.edits import Edit, Gap, Stage
+from trimtab.context.apply.splicing import LEAST, Block, Splice, Splicing, Written
+from trimtab.context.apply.writing import GAP, Writing
+from trimtab.context.edits import Edit, Gap, Plan, Stage
 from trimtab.context.read.history import history
 from trimtab.context.read.memo import Memo
 from trimtab.dialects.messages import MESSAGES
@@ -28,11 +32,16 @@ def body(*messages: bytes) -> bytes:
     return b'{"messages":[' + b",".join(messages) + b"]}"
 
 
-def splicing(data: bytes) -> Splicing:
+def splicing(data: bytes, *edits: Edit, gap: Gap | None = None) -> Splicing:
     messages = MESSAGES.decode(data).messages
     assert isinstance(messages, Parts)
-    memo = Memo(view=FORMAT.view, digest=FORMAT.digest)
-    return Splicing(history(messages, (), memo), messages, FORMAT, memo)
+    return splicing_of(messages, FORMAT, *edits, gap=gap)
+
+
+def splicing_of(messages: Messages | Parts, format: Format, *edits: Edit, gap: Gap | None = None) -> Splicing:
+    memo, plan = Memo(view=format.view, digest=format.digest), Plan(9, 9, 9, True, edits=edits, gap=gap)
+    views = history(messages, (), memo).views
+    return Splicing(Writing(messages, plan, None, "system", format, views, memo), messages)
 
 
 def dropped(*indexes: int) -> list[Edit]:
@@ -43,26 +52,32 @@ def edit(stage: Stage, index: int) -> Edit:
     return Edit(stage, index, 9, 0, "")
 
 
+def only(blocks: Sequence[Block]) -> tuple[Splice, ...]:
+    (block,) = blocks
+    return block.splices
+
+
 def written(splices: Sequence[Splice], data: bytes) -> bytes:
     assert all(isinstance(splice, array) for splice in splices)
     return b"".join([piece for splice in splices if isinstance(splice, array) for piece in slices(splice, data)])
 
 
 def read(splices: Sequence[Splice], data: bytes) -> list[Any]:
-    found: list[Any] = msgspec.json.decode(b"[%b]" % written(splices, data))
+    found: list[Any] = msgspec.json.decode(b"[%b]" % written(splices, data).strip(b","))
     return found
 
 
 def test_messages_that_stay_are_one_piece() -> None:
     data = body(*TASK, *cycle(1, "found", 2), *cycle(2, "too", 2))
-    ((whole,),) = splicing(data).around(None, [], 8)
+    (whole,) = only(splicing(data).blocks(0, 8))
+    assert isinstance(whole, array)
     assert list(whole) == [len(b'{"messages":['), len(data) - 2]
 
 
 def test_what_is_left_of_messages_side_by_side_comes_together() -> None:
     """A result of one message and a result of another, between which the answer has gone."""
     data = body(*TASK, *cycle(1, "found", 2), *cycle(2, "too", 2))
-    (found,) = splicing(data).around(None, dropped(2, 4, 5, 6), 8)
+    found = only(splicing(data, *dropped(2, 4, 5, 6)).blocks(0, 8))
     assert [block["tool_use_id"] for block in read(found, data)[2]["content"]] == ["toolu_1_0", "toolu_2_1"]
 
 
@@ -72,29 +87,62 @@ def test_what_is_left_of_messages_side_by_side_comes_together() -> None:
 )
 def test_the_gap_divides_a_message(at: int, before: list[str], after: list[str]) -> None:
     data = body(*TASK, *cycle(1, "found", 2))
-    parts = splicing(data).around(Gap(at, 9), [], 5)
-    assert [[message["role"] for message in read(part, data)] for part in parts] == [before, after]
+    first, gap, rest = only(splicing(data, gap=Gap(at, 9)).blocks(0, 5))
+    assert gap == GAP
+    assert [[message["role"] for message in read([part], data)] for part in (first, rest)] == [before, after]
 
 
 def test_a_system_message_moves_behind_the_gap() -> None:
     """A user message stands in the gap, and a system message has its place before an answer."""
     data = body(user("Task."), system("Mind."), *cycle(1, "found"), answer(text("Done.")))
-    before, after = splicing(data).around(Gap(2, 9), dropped(2, 3), 5)
-    assert [message["role"] for message in read(before, data)] == ["user"]
-    assert [message["role"] for message in read(after, data)] == ["system", "assistant"]
+    before, _, after = only(splicing(data, *dropped(2, 3), gap=Gap(2, 9)).blocks(0, 5))
+    assert [message["role"] for message in read([before], data)] == ["user"]
+    assert [message["role"] for message in read([after], data)] == ["system", "assistant"]
 
 
 def test_what_has_no_origins_is_written_each_time() -> None:
     data = body(*TASK, *cycle(1, "found", 2))
-    change = edit("cleared", 3)
-    (found,) = splicing(data).around(None, [change], 5)
-    assert [splice if isinstance(splice, Edit) else None for splice in found] == [None, change, None]
+    (block,) = splicing(data, edit("cleared", 3)).blocks(0, 5)
+    assert block.waits
+    assert block.splices[1] == Written(3, Change("cleared", 0))
+    assert [type(splice) for splice in block.splices] == [array, Written, array]
 
 
 def test_messages_of_a_chat_are_by_themselves() -> None:
     data = body(*[result(str(n), "found") for n in range(6)])
-    messages, memo = decode(data).messages, Memo()
+    messages = decode(data).messages
     assert isinstance(messages, Messages)
-    of = Splicing(history(messages, (), memo), messages, FORMAT, memo)
-    (found,) = of.around(None, dropped(2), 6)
+    found = only(splicing_of(messages, CHAT, *dropped(2)).blocks(0, 6))
     assert written(found, data) == data[len(b'{"messages":[') : -2].replace(b",".join([bytes(messages[2]), b""]), b"")
+
+
+def test_blocks_end_where_what_is_settled_does() -> None:
+    data = body(*[result(str(n), "found") for n in range(4 * LEAST)])
+    messages = decode(data).messages
+    assert isinstance(messages, Messages)
+    gone = dropped(*range(1, 2 * LEAST))
+    blocks = splicing_of(messages, CHAT, *gone).blocks(0, len(messages), 3 * LEAST + 5)
+    assert [block.start for block in blocks] == [0, 2 * LEAST, 3 * LEAST, 3 * LEAST + 5]
+    assert len(read(blocks[0].splices, data)) == 1
+    assert [len(read(block.splices, data)) for block in blocks[1:]] == [LEAST, 5, LEAST - 5]
+
+
+def test_no_block_begins_where_parts_may_come_together() -> None:
+    """What is left of a user message waits for what follows, and so does a system message that has moved."""
+    parts = [*TASK, *cycle(1, "found", 2), system("Mind."), *cycle(2, "too", 2)]
+    data = body(*parts)
+    for settled in range(10):
+        blocks = splicing(data, *dropped(3)).blocks(0, 9, settled)
+        assert len(blocks) == (1 if settled < 1 else 2)
+        assert blocks[-1].start in (0, 1, 2, 3, 4, 7)
+        assert [m for block in blocks for m in read(block.splices, data)] == read(
+            only(splicing(data, *dropped(3)).blocks(0, 9)), data
+        )
+
+
+def test_a_block_is_made_again_by_itself() -> None:
+    data = body(*TASK, *cycle(1, "found", 2), *cycle(2, "too", 2))
+    of = splicing(data, *dropped(2, 3, 4))
+    first, last = of.blocks(0, 8, 5)
+    assert of.blocks(first.start, last.start) == [first]
+    assert of.blocks(last.start, 8) == [last]

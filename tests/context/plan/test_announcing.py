@@ -8,9 +8,10 @@ import pytest
 from tests.context.plans import planned, policy, staged, tokens
 from tests.dialects.items import encoded, message
 from tests.support.messages import assistant, msg, prose, system, tool_loop, user
-from trimtab.context.apply.apply import apply, own_announcement
+from trimtab.context.apply.apply import apply
 from trimtab.context.apply.format import CHAT
 from trimtab.context.apply.rewrite import announce
+from trimtab.context.apply.writing import own_announcement
 from trimtab.context.edits import Announcement
 from trimtab.context.plan.announcing import ANNOUNCEMENT_TOKENS, announcement
 from trimtab.context.plan.plan import plan

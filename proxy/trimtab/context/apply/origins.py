@@ -37,6 +37,8 @@ Piece = tuple[int, int]
 this place of a JSON string, with its white space as single blanks and as few escapes as JSON needs."""
 Origins: TypeAlias = "array[int]"
 """The pieces of something written, one after the other, two numbers each."""
+NOWHERE: Origins = array("i")
+"""Those of what cannot be found."""
 
 
 def in_json(text: str) -> bytes:
@@ -49,7 +51,7 @@ _CUT = (f"\n{TRUNCATED}\n", f"\n{TRUNCATED}", TRUNCATED)
 _TEXTS = (
     *map(in_json, (f"{CLEARED_TO_EXTRACT}\n", PLACEHOLDER, SAME_LATER_TEXT, NEWER_LATER_TEXT)),
     *map(in_json, (*_CUT, *REMOVED.values())),
-    *map(in_json, (NOTE, EXTRACT, ANNOUNCEMENT, JSON_WORD)),
+    *map(in_json, (NOTE, EXTRACT, ANNOUNCEMENT, ANNOUNCEMENT.strip(), JSON_WORD)),
 )
 _LEFT_OUT = in_json(LEFT_OUT.rstrip())
 _SIGNS = tuple(bytes([code]) for code in range(32, 127) if not chr(code).isalnum())
@@ -65,6 +67,7 @@ OURS: tuple[bytes, ...] = (
 
 _NUMBER = {text: number for number, text in reversed([*enumerate(OURS)])}
 _COMPARED = 1024  # bytes at once
+_ENTRY = 16  # pieces that weigh as much as another entry of a memo
 _in_string = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL).match  # up to the quote that ends it
 # Words with one blank between them, or white space.
 _RUN = re.compile(rb"((?:[^ \\]+|\\[^nrtf])+(?: (?:[^ \\]+|\\[^nrtf])+)*)|(?: |\\[nrtf])+")
@@ -151,6 +154,11 @@ def slices(origins: Origins, source: bytes) -> list[bytes | memoryview]:
         OURS[start] if stop < 0 else view[start:stop] if start >= 0 else _on_one_line(source[-1 - start : stop])
         for start, stop in pairs(origins)
     ]
+
+
+def weight(origins: Origins) -> int:
+    """How many entries of a memo they weigh as much as, beyond the first."""
+    return len(origins) // (2 * _ENTRY)
 
 
 def pairs(origins: Origins) -> Iterator[Piece]:

@@ -1,46 +1,54 @@
 """The messages of a shaped conversation spliced from the request received.
 
-As long as no edit changes, what is sent of the beginning of a conversation is the same bytes at every request. Where
-they stand in the body is remembered, with its known prefix, by which the body of the next request is recognised: so it
-belongs to one tenant, lives as long as that prefix, and holds places and words of ours, never text. What comes after
-that beginning is sent as it came.
+What is sent of the beginning of a conversation is the same bytes at every request, until an edit changes. Where they
+stand in the body is remembered, with its known prefix, by which the body of the next request is recognised: so it
+belongs to one tenant, lives as long as that prefix, and holds places and words of ours, never text. When an edit
+changes, what is before the messages that it concerns stays, and only the rest is looked at again.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import zip_longest
+from sys import maxsize
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from trimtab.context.apply.again import Known, Sources, extract, known_lines, line_again, rewritten
 from trimtab.context.apply.format import CHAT, Format
+from trimtab.context.apply.lines import Known, LineWriter, known_lines
 from trimtab.context.apply.origins import slices
-from trimtab.context.apply.splicing import Splice, Splicing
-from trimtab.context.edits import Edit, Gap, Plan
+from trimtab.context.apply.splicing import Block, Splice, Splicing, Written
+from trimtab.context.apply.writing import Writing
+from trimtab.context.edits import Edit, Excerpt
 from trimtab.context.read.history import History
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.prefix import Prefix
 from trimtab.context.read.views import digest
-from trimtab.wire.messages import Messages, Parts, listed
+from trimtab.wire.messages import Messages, Parts, Pieces, listed
 
 _STEPS = 32  # prefixes before the known one that are looked at: a megabyte of a body
+_MOST_REST = 128  # messages and parts behind the blocks that are sent as they came
+_COMPARED = 256  # edits at once
 
 
-class Sent(msgspec.Struct):
-    """How the first `until` messages of a request are sent. Without `until`: they were sent like that once."""
+class Sent(msgspec.Struct, frozen=True):
+    """How the first `until` messages and parts of a request were sent, the first `messages` of its list."""
 
-    edits: Sequence[Edit]
-    gap: Gap | None  # where a message stands in it
-    summary: bytes  # its digest
-    before: tuple[Splice, ...] = ()  # what stands before the gap
-    extract: tuple[Splice, ...] = ()  # that of the gap, once all its lines are known
-    after: tuple[Splice, ...] = ()
+    edits: Sequence[Edit] = ()
+    unpin: tuple[int, ...] = ()
+    unbind: tuple[int, ...] = ()
+    beside: frozenset[tuple[int, str]] = frozenset()  # as in `Writing`
+    blocks: tuple[Block, ...] = ()
     until: int = 0
+    messages: int = 0
+    excerpts: tuple[Excerpt, ...] = ()
+    summary: bytes = b""  # its digest
+    extract: tuple[Splice, ...] = ()  # of these excerpts beside that summary, once all lines are known
 
-    def is_like(self, other: Sent) -> bool:
-        """True when both change the same messages in the same way."""
-        return self.edits is other.edits and self.summary == other.summary and self.gap == other.gap
+
+_NOTHING = Sent()
 
 
 class Splices:
@@ -48,92 +56,120 @@ class Splices:
 
     def __init__(self, memo: Memo, format: Format = CHAT) -> None:
         self.memo, self._format = memo, format
-        self._sent: WeakKeyDictionary[Prefix, Sent] = WeakKeyDictionary()
+        self.sent: WeakKeyDictionary[Prefix, Sent] = WeakKeyDictionary()
 
-    def find(self, history: History, plan: Plan, summary: str) -> Sent | None:
-        """How the beginning of a request was sent before. None where that is not known, or cannot be: it is looked for
-        the second time, because what is sent once may be sent never again."""
+    def pieces(self, writing: Writing, history: History) -> Pieces | None:
+        """The messages to send, in pieces of the request; None where it has no known prefix, or cannot be spliced."""
         known, messages = history.prefix, history.raws
-        gap = plan.gap if plan.gap is not None and (plan.gap.note or summary) else None
-        if known is None or not isinstance(messages, Messages | Parts) or not self._can_be_found(history, plan, gap):
+        if known is None or not isinstance(messages, Messages | Parts) or not _can_be_spliced(writing, history):
             return None
-        key = digest(summary.encode("utf-8", "surrogatepass")) if summary else b""
-        found, (place, before) = Sent(plan.edits, gap, key), self._before(known)
-        if before is not None and before.is_like(found):
-            if before.until:
-                return before
-            made = self._made(found, history, messages)
-            if made is None:
-                return None
-            found = made
-        if place is not None:
-            self._sent.pop(place, None)
-        self._sent[known] = found
-        return found if found.until else None
+        place, before = self._before(known)
+        splicing = Splicing(writing, messages)
+        sent, rest = _spliced(before, writing, splicing, history)
+        sent = _with_extract(sent, writing, splicing, known.count, self.memo)
+        if place is not None and place is not known:
+            self.sent.pop(place, None)
+        self.sent[known] = sent
+        if sent.extract:
+            writing.extracted = b"".join(_written(sent.extract, writing, splicing.body))
+        parts = [_written(block.splices, writing, splicing.body) for block in (*sent.blocks, *rest)]
+        parts += [[raw] for raw in messages.rest(sent.messages)] if not rest else []
+        found = Pieces()
+        for part in parts:
+            if part and found:
+                found.append(b",")
+            found += part
+        return found
 
-    def _can_be_found(self, history: History, plan: Plan, gap: Gap | None) -> bool:
-        """False where more is sent than messages that are left out or changed each by itself, and one in the gap."""
-        of, announces = listed(history.raws), plan.announce is not None and self._format.announce is not None
-        if not plan.edits or of is None or of.spans is None:
-            return False
-        if of is not history.raws and (history.marked or (gap is not None and gap.answered)):
-            return False  # a mark of a message is in all its parts, and what moves may come between two in the gap
-        return not (plan.unpin or plan.unbind or announces or plan.json_word or (gap and gap.into is not None))
-
-    def _before(self, known: Prefix) -> tuple[Prefix | None, Sent | None]:
+    def _before(self, known: Prefix) -> tuple[Prefix | None, Sent]:
         """What was sent of a prefix, or of one that it goes on from; the newest."""
         prefix: Prefix | None = known
         for _ in range(_STEPS):
             if prefix is None:
                 break
-            if (found := self._sent.get(prefix)) is not None:
+            if (found := self.sent.get(prefix)) is not None:
                 return prefix, found
             prefix = prefix.before
-        return None, None
-
-    def _made(self, sent: Sent, history: History, messages: Messages | Parts) -> Sent | None:
-        """The same with its splices. None where the newest edit is in what is new."""
-        gap, until = sent.gap, _settled(history)
-        if until <= max(sent.edits[-1].index, gap.index if gap else 0):
-            return None
-        before, *after = Splicing(history, messages, self._format, self.memo).around(gap, sent.edits, until)
-        of = messages.message_at(until)
-        return msgspec.structs.replace(sent, before=before, after=after[0] if after else (), until=of)
-
-    def extract(self, sent: Sent, history: History, body: bytes, summary: str) -> bytes:
-        """The extract in the gap. As long as a line of it is not known it is written as it was the first time."""
-        messages, excerpts = history.raws, sent.gap.extract if sent.gap else ()
-        if not sent.extract and isinstance(messages, Messages | Parts):
-            lines = known_lines(excerpts, summary, self.memo)
-            if lines is None:
-                return extract(messages, excerpts, summary, self._format, self.memo) if excerpts else b""
-            sent.extract = Splicing(history, messages, self._format, self.memo).of_lines(lines)
-        return b"".join(self.written(sent.extract, history, body, summary))
-
-    def written(
-        self, splices: Sequence[Splice], history: History, body: bytes, summary: str
-    ) -> list[bytes | memoryview]:
-        """The bytes of splices, in pieces. `body`: the one that they are of."""
-        messages, views = history.raws, history.views
-        found: list[bytes | memoryview] = []
-        sources = Sources(messages, self._format)
-        for splice in splices:
-            if isinstance(splice, Edit):
-                i = splice.index
-                key = views[i].digest
-                found.append(rewritten(messages[i], key, splice.stage, splice.amount, self._format, self.memo))
-            elif isinstance(splice, Known):
-                found.append(line_again(splice, sources, summary))
-            else:
-                found += slices(splice, body)
-        return found
+        return None, _NOTHING
 
 
-def _settled(history: History) -> int:
-    """How many messages and parts of the known prefix have their place among those that are sent: all, but where system
-    messages may move behind user messages that follow, only those before an answer."""
-    of, views, until = listed(history.raws), history.views, history.prefix.count if history.prefix else 0
-    if of is not None and not all(of.cuts.values()):
-        while until and (until == len(views) or views[until].role != "assistant"):
-            until -= 1
-    return until
+def _can_be_spliced(writing: Writing, history: History) -> bool:
+    of = listed(history.raws)
+    if writing.plan.json_word or of is None or of.spans is None:
+        return False
+    gap = writing.plan.gap
+    # A mark of a message is in all its parts, and what moves may come between two messages in the gap.
+    return of is history.raws or not (history.marked or (gap is not None and gap.answered))
+
+
+def _spliced(before: Sent, writing: Writing, splicing: Splicing, history: History) -> tuple[Sent, Sequence[Block]]:
+    """How a request is sent: the blocks that are kept of it, and those of the rest; none where that is sent as it
+    came."""
+    plan, count, length = writing.plan, history.prefix.count if history.prefix else 0, len(history.views)
+    blocks, until, first = [*before.blocks], before.until, _first_other(before, writing)
+    while blocks and until > first:
+        until = blocks.pop().start
+    ends = [*[block.start for block in blocks[1:]], until]
+    blocks = [
+        splicing.blocks(block.start, end)[0] if block.waits else block for block, end in zip(blocks, ends, strict=False)
+    ]
+    rest = list[Block]()
+    if until < before.until or until <= writing.last or length - until > _MOST_REST:
+        *new, tail = splicing.blocks(until, length, count)
+        blocks += new
+        until, rest = tail.start, [tail]
+    return Sent(
+        edits=plan.edits,
+        unpin=plan.unpin,
+        unbind=plan.unbind,
+        beside=writing.beside,
+        blocks=tuple(blocks),
+        until=until,
+        messages=before.messages if until == before.until else splicing.message_at(until),
+        excerpts=before.excerpts,
+        summary=before.summary,
+        extract=before.extract,
+    ), rest
+
+
+def _first_other(before: Sent, writing: Writing) -> int:
+    """The first message or part that is not sent as it was before."""
+    plan, edits = writing.plan, before.edits
+    found = [i for i, _ in before.beside ^ writing.beside]
+    for one, other in ((before.unpin, plan.unpin), (before.unbind, plan.unbind)):
+        found += {*one} ^ {*other} if one != other else ()
+    if edits is not plan.edits:
+        same = 0
+        while same < len(edits) and edits[same : same + _COMPARED] == plan.edits[same : same + _COMPARED]:
+            same += _COMPARED
+        pairs = zip_longest(edits[same:], plan.edits[same:])
+        found += [edit.index for edit in next((pair for pair in pairs if pair[0] != pair[1]), ()) if edit]
+    return min(found, default=maxsize)
+
+
+def _with_extract(sent: Sent, writing: Writing, splicing: Splicing, count: int, memo: Memo) -> Sent:
+    """The same with the splices of the extract, if all its lines are known; `count`: messages of the known prefix."""
+    excerpts = writing.plan.gap.extract if writing.plan.gap is not None else ()
+    key = digest(writing.summary.encode("utf-8", "surrogatepass")) if writing.summary else b""
+    if sent.extract and sent.summary == key and sent.excerpts == excerpts:
+        return sent
+    made: tuple[Splice, ...] = ()
+    if excerpts and excerpts[-1].index < count:
+        lines = known_lines(writing.views, excerpts, writing.summary, memo)
+        made = splicing.of_lines(lines) if lines else ()
+    return msgspec.structs.replace(sent, excerpts=excerpts, summary=key, extract=made)
+
+
+def _written(splices: Sequence[Splice], writing: Writing, body: bytes) -> list[bytes | memoryview]:
+    """The bytes of splices, in pieces. `body`: the one that they are of."""
+    found: list[bytes | memoryview] = []
+    for splice in splices:
+        if isinstance(splice, array):
+            found += slices(splice, body)
+        elif isinstance(splice, Written):
+            found.append(bytes(writing.message(splice.index, splice.change)))
+        elif isinstance(splice, Known):
+            found.append(LineWriter(writing.messages, writing.format, writing.summary).again(splice))
+        else:
+            found.append(b",".join(writing.of_own(splice)))
+    return found

@@ -1,6 +1,8 @@
 """The splices of a request in the making: what is copied of it, after a plan, and what is written between.
 
-Pieces that touch become one, so what is sent as it came is one piece, however many messages it has.
+Pieces that touch become one, so what is sent as it came is few pieces, however many messages it has. The splices are
+made in blocks. What comes after a block changes nothing in it, so a block is kept as long as no message in it or
+before it is changed in another way.
 """
 
 from __future__ import annotations
@@ -8,55 +10,81 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import attrgetter
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Raw
 
-from trimtab.context.apply.again import Known, is_exact
-from trimtab.context.apply.format import Format
+from trimtab.context.apply.again import Change, is_exact
+from trimtab.context.apply.lines import Known
 from trimtab.context.apply.origins import OURS, Origins, Piece, in_json, moved, ours
-from trimtab.context.edits import REMOVED_STAGES, Edit, Gap
-from trimtab.context.read.history import History
-from trimtab.context.read.memo import Memo
+from trimtab.context.apply.writing import Writing
+from trimtab.context.edits import REMOVED_STAGES, Edit
 from trimtab.context.texts import EXTRACT
 from trimtab.wire.messages import USER_END, USER_START, Group, Messages, Parts
 
+LEAST = 64
+"""Messages and parts of one block; the last may have fewer."""
+
 _COMMA, _BREAK, _FIRST = ours(b","), ours(in_json("\n")), ours(in_json(EXTRACT))
 _USER_START, _USER_END = ours(USER_START), ours(USER_END)
-_GAP = -1  # among messages: where the gap is
+_INDEX = attrgetter("index")
 
-Splice: TypeAlias = "Origins | Edit | Known"
-"""Pieces of the body, which are copied; or a message, or a line of the extract, that is written each time."""
+
+class Written(msgspec.Struct, frozen=True):
+    """A message that is written each time."""
+
+    index: int
+    change: Change | None
+
+
+Splice: TypeAlias = "Origins | Written | Known | int"
+"""Pieces of the body, which are copied; or a message, a line of the extract, or messages of our own (see
+`Writing.own`), which are written each time."""
+
+
+class Block(msgspec.Struct, frozen=True):
+    """The splices of the messages and parts from `start` up to the next block. `waits`: one is written until its
+    origins are known."""
+
+    start: int
+    splices: tuple[Splice, ...]
+    waits: bool = False
 
 
 class Splicing:
     """A request whose splices are made."""
 
-    def __init__(self, history: History, messages: Messages | Parts, format: Format, memo: Memo) -> None:
+    def __init__(self, writing: Writing, messages: Messages | Parts) -> None:
         of = messages.listed if isinstance(messages, Parts) else messages
-        self.body, self.spans, self.places = of.body, of.spans or [], messages.places or []
-        self._history, self._messages, self._format, self._memo = history, messages, format, memo
+        self.body, self._spans = of.body, of.spans or []
+        self._writing, self._messages, self._cuts = writing, messages, of.cuts
 
-    def around(self, gap: Gap | None, edits: Sequence[Edit], until: int) -> tuple[tuple[Splice, ...], ...]:
-        """What is sent of the first `until` messages and parts before the gap, and after it."""
-        messages, of = self._messages, {edit.index: edit for edit in edits}
-        kept = [i for i in range(until) if i not in of or of[i].stage not in REMOVED_STAGES]
-        in_gap = b""
-        if gap is not None:
-            kept.insert(bisect_left(kept, gap.index), _GAP)
-            in_gap = self._format.message(gap.role or "user", "")
+    def blocks(self, start: int, stop: int, settled: int = 0) -> list[Block]:
+        """The blocks of the messages and parts from `start` to `stop`. All but the last end within the first `settled`
+        of them; the last has what is after these, and what may still come together with it."""
+        edits = self._edits(start, stop)
+        kept = [i for i in range(start, stop) if i not in edits or edits[i].stage not in REMOVED_STAGES]
+        end = stop + (stop == len(self._messages))
+        own = [(each, bisect_left(kept, at)) for each, at in self._writing.own.items() if start <= at < end]
+        for each, at in own:
+            kept.insert(at, each)
+        changes = {i: self._writing.change(i, edits.get(i)) for i in kept if i in edits or i in self._writing.changed}
+        groups = self._messages.grouped([-1 if i in changes else i for i in kept], lambda at: self._raw(kept[at]))
+        cuts = self._begins(kept, groups, settled)
+        found, making = list[Block](), _Making(self.body)
+        for n, group in enumerate(groups):
+            if n in cuts:
+                found.append(Block(start, making.splices, making.waits))
+                start, making = cuts[n], _Making(self.body)
+            self._add(making, group, kept[group.start : group.stop], changes)
+        return [*found, Block(start, making.splices, making.waits)]
 
-        def raw_at(at: int) -> bytes | Raw:
-            return in_gap if kept[at] == _GAP else messages[kept[at]]
-
-        making, found = _Making(self.body), []
-        for group in messages.grouped([-1 if i in of else i for i in kept], raw_at):
-            if kept[group.start] == _GAP:
-                found.append(making.splices)
-                making = _Making(self.body)
-            else:
-                self._add(making, group, kept[group.start : group.stop], of)
-        return (*found, making.splices)
+    def message_at(self, at: int) -> int:
+        """The message of the body that begins with a message or part."""
+        return self._messages.message_at(at)
 
     def of_lines(self, lines: Sequence[Known]) -> tuple[Splice, ...]:
         """An extract, whose lines are known."""
@@ -65,44 +93,81 @@ class Splicing:
             for word in (_BREAK,) if making.splices else (_FIRST, _BREAK):
                 making.add(word)
             if line.parts and all([self._is_exact(index) for index, _ in line.parts]):
-                for index, origins in line.parts:
-                    making.moved(origins, self.places[index])
+                for index, of in line.parts:
+                    making.moved(of, self._place(index))
             else:
                 making.whole(line)
         return making.splices
 
-    def _add(self, making: _Making, group: Group, kept: Sequence[int], edits: Mapping[int, Edit]) -> None:
+    def _edits(self, start: int, stop: int) -> dict[int, Edit]:
+        edits = self._writing.plan.edits
+        first = bisect_left(edits, start, key=_INDEX)
+        return {edit.index: edit for edit in edits[first : bisect_left(edits, stop, first, key=_INDEX)]}
+
+    def _raw(self, i: int) -> bytes | Raw:
+        return self._messages[i] if i >= 0 else self._writing.in_its_role(i)
+
+    def _begins(self, kept: Sequence[int], groups: Sequence[Group], settled: int) -> dict[int, int]:
+        """The groups that begin a block, each with the message or part that it begins with. What comes before is whole
+        messages that have their place: nothing that follows joins them or moves before them."""
+        at = [self._writing.own.get(i, i) for i in kept]
+        ends = [*accumulate([max(at[group.start : group.stop]) for group in groups], max)]
+        begins = [*accumulate([min(at[group.start : group.stop]) for group in reversed(groups)], min)][::-1]
+        closed = {
+            n: begins[n]
+            for n in range(1, len(groups))
+            if ends[n - 1] < begins[n] <= settled and self._is_settled(groups[n - 1])
+        }
+        last = max([n for n in closed if not groups[n].is_new], default=0)
+        cuts, begun = dict[int, int](), at[0] if at else 0
+        for n, begin in closed.items():
+            if n == last or (n < last and begin - begun >= LEAST):
+                cuts[n] = begun = begin
+        return cuts
+
+    def _is_settled(self, group: Group) -> bool:
+        """False for what may be joined by parts that follow, and for a message that may move."""
+        return not group.is_new and (group.message is None or self._cuts.get(group.message) != ())
+
+    def _add(self, making: _Making, group: Group, kept: Sequence[int], changes: Mapping[int, Change | None]) -> None:
         making.comma()
         if group.message is not None:
-            making.place(self.spans[group.message])
+            making.place(self._spans[group.message])
             return
         if group.is_new:
             making.add(_USER_START)
         for n, i in enumerate(kept):
             if n:
                 making.comma()
-            self._add_one(making, i, edits.get(i))
+            if i in changes:
+                self._add_changed(making, i, changes[i])
+            elif i < 0:
+                making.whole(i)
+            else:
+                making.place(self._place(i))
         if group.is_new:
             making.add(_USER_END)
 
-    def _add_one(self, making: _Making, i: int, edit: Edit | None) -> None:
-        if edit is None:
-            making.place(self.places[i])
-            return
-        origins = self._memo.get((self._history.views[i].digest, edit.stage, edit.amount, "origins"))
-        if origins and self._is_exact(i):
-            making.moved(origins, self.places[i])
+    def _add_changed(self, making: _Making, i: int, change: Change | None) -> None:
+        known = self._writing.origins(i, change)
+        if known and self._is_exact(i):
+            making.moved(known, self._place(i))
         else:
-            making.whole(edit)
+            making.whole(Written(i, change))
+            making.waits = making.waits or known is None
+
+    def _place(self, i: int) -> slice:
+        return self._messages.place(i)
 
     def _is_exact(self, i: int) -> bool:
-        return is_exact(self.body[self.places[i]], self._format)
+        return is_exact(self.body[self._place(i)], self._writing.format)
 
 
 class _Making:
-    """Splices of a body, one after the other."""
+    """Splices of a body, one after the other. `waits`: one is written until its origins are known."""
 
     def __init__(self, body: bytes) -> None:
+        self.waits = False
         self._body = body
         self._splices: list[Splice] = []
         self._pieces: Origins = array("i")
@@ -139,7 +204,7 @@ class _Making:
         for piece in moved(origins, self._body[place], place.start):
             self.add(piece)
 
-    def whole(self, splice: Edit | Known) -> None:
+    def whole(self, splice: Splice) -> None:
         """Add what is written each time."""
         self._splices += [self._pieces, splice] if self._pieces else [splice]
         self._pieces = array("i")

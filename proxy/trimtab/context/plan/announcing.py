@@ -10,8 +10,8 @@ gets it no second time. Where the system prompt is not one of the messages, the 
 
 from __future__ import annotations
 
-from trimtab.context.apply.apply import own_announcement
 from trimtab.context.apply.format import Format
+from trimtab.context.apply.writing import own_announcement
 from trimtab.context.edits import Announcement
 from trimtab.context.estimate.tokens import text_tokens
 from trimtab.context.policy import Policy
