@@ -55,6 +55,12 @@ def test_the_same_request_again_walks_nothing() -> None:
     assert replays.stepped_over == len(RUN)
 
 
+def test_no_message_at_all() -> None:
+    memo = Memo()
+    tools = history([], [b'[{"type":"function"}]'], memo)
+    assert plan(tools, POLICY, 1, memo, CHAT, Replays()) == plan(tools, POLICY, 1, memo, CHAT)
+
+
 @pytest.mark.parametrize(
     ("policy", "budget"),
     [(Policy(ShapingSettings(target=0.3)), BUDGET), (POLICY, BUDGET + 1)],

@@ -78,7 +78,7 @@ class Replays:
     def take(self, views: Sequence[View], terms: Terms, memo: Memo, prefix: Prefix | None = None) -> State | None:
         """The state of the longest beginning of a conversation that was replayed under these terms, or None. It is no
         longer kept: what goes on from it takes its place. `prefix`: what was known of the body."""
-        ends = [*_ends(views)]
+        ends = [*_ends(views)] if views else []
         for end in ends:
             key = (views[end - 1].digest, end, terms.budget, terms.fixed)
             with self._lock:
