@@ -63,6 +63,17 @@ def test_entries_of_any_kind_are_counted(entry: bytes, size: int, monkeypatch: p
     assert not has_more_entries(text, 2_010, 10_000)
 
 
+_DENSEST = st.recursive(st.just([]) | st.just(0), lambda inner: st.lists(inner, min_size=1), max_leaves=30)
+
+
+@given(_DENSEST)
+def test_no_text_has_more_for_its_length_than_is_taken_for_granted(value: Any) -> None:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    most = max(0, text.count(b",") + text.count(b"[") - 1)
+    if text != b"0":
+        assert has_more_values(text, most)
+
+
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

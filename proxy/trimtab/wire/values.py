@@ -24,9 +24,9 @@ def has_more_values(body: bytes, most: int, start: int = 0) -> bool:
     """True when a JSON text has more than about `most` values from byte `start` on, which lies outside strings; names
     of fields count too. For other texts any answer.
 
-    At most `most` bytes cannot, and cost nothing. Strings may hold as many commas as they like.
+    A text too short for them costs nothing. Strings may hold as many commas as they like.
     """
-    if len(body) - start <= most or not _may_have_more(body, most, start):
+    if not _may_have_more(body, most, start):
         return False
     found = 0
     for outside in _outside_strings(body, start):
@@ -39,7 +39,7 @@ def has_more_values(body: bytes, most: int, start: int = 0) -> bool:
 def has_more_entries(body: bytes, most: int, most_fields: int, start: int = 0) -> bool:
     """True when the lists of a JSON text have more than about `most` entries from byte `start` on, or its objects more
     than `most_fields` fields; otherwise as `has_more_values`."""
-    if len(body) - start <= most or not _may_have_more(body, most, start):
+    if not _may_have_more(body, most, start):
         return False
     entries = fields = 0
     for outside in _outside_strings(body, start):
@@ -63,7 +63,9 @@ def _outside_strings(body: bytes, start: int) -> Iterator[bytes]:
 
 
 def _may_have_more(body: bytes, most: int, start: int) -> bool:
-    """False for most bodies: also with what is in strings there are not enough signs."""
+    """False for most bodies: they are too short, or also with what is in strings there are not enough signs."""
+    if 2 * (len(body) - start) <= 3 * most:  # nothing is shorter for what it counts than `[],`, which counts twice
+        return False
     found = 0
     for at in range(start, len(body), _SLICE):
         found += _signs(body[at : at + _SLICE])
