@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -29,7 +28,7 @@ _MOST_BYTES = 12  # of one character in JSON
 _REACH = 256  # bytes in which a blank is looked for, behind the beginning of a text
 
 
-class Cleared(NamedTuple):
+class Cleared(msgspec.Struct, frozen=True, gc=False):
     """A result as it will be: tokens of its content, and its origins where all of it can be found in its source."""
 
     content_tokens: int

@@ -148,7 +148,8 @@ def weight(data: bytes) -> int:
         # Each block includes the first byte of the next, so that the pair across the border counts too.
         found = sum([_pair_weight(data[at : at + _BLOCK + 1]) for at in range(0, len(data), _BLOCK)])
     if not data.isascii():
-        found += sum([_high_weight(part.translate(None, _ASCII)) for part in _whole_characters(data)])
+        parts = (data,) if len(data) <= _PART else _whole_characters(data)
+        found += sum([_high_weight(part.translate(None, _ASCII)) for part in parts])
     return found
 
 
@@ -172,7 +173,8 @@ def _pair_weight(block: bytes) -> int:
     """The weight of all pairs of neighbours: first of those at even places, then of those at odd ones."""
     digits = block.translate(_CLASS_DIGITS)
     pairs = unhexlify(digits[:-1] + digits[1:] if len(digits) % 2 else digits + digits[1:-1])
-    return _total(pairs.translate(_PAIR_TABLE))
+    weights = pairs.translate(_PAIR_TABLE)
+    return adler32(weights, 0) & 0xFFFF if len(weights) <= _RUN else _total(weights)
 
 
 def _high_weight(high: bytes) -> int:
@@ -183,7 +185,4 @@ def _high_weight(high: bytes) -> int:
 
 
 def _total(weights: bytes) -> int:
-    found = adler32(weights[:_RUN], 0) & 0xFFFF
-    for at in range(_RUN, len(weights), _RUN):
-        found += adler32(weights[at : at + _RUN], 0) & 0xFFFF
-    return found
+    return sum([adler32(weights[at : at + _RUN], 0) & 0xFFFF for at in range(0, len(weights), _RUN)])

@@ -101,10 +101,12 @@ def _texts(structure: Structure, opened: Opened, messages: Sequence[int], tokens
     room = {kind: LEAST_READ + tokens * chars for kind, chars in READ_PER_TOKEN.items()}
     for i in reversed(messages):
         view = structure.views[i]
-        kinds = ("result",) if view.is_result else (view.role, "call") if view.calls else (view.role,)
-        if all(room.get(kind, 0) <= 0 for kind in kinds):
+        kind = "result" if view.is_result else view.role
+        if room.get(kind, 0) <= 0 and (view.is_result or not view.calls or room["call"] <= 0):
             continue
-        for number, part in reversed([*enumerate(opened.parts(i))]):
+        parts = opened.parts(i)
+        for number in reversed(range(len(parts))):
+            part = parts[number]
             text = part.text[: READ[part.kind]]
             if text and room[part.kind] > 0:
                 room[part.kind] -= len(text)

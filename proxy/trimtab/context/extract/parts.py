@@ -6,7 +6,6 @@ The parts of a message are numbered, so an excerpt can name one without holding 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -41,6 +40,7 @@ class _Message(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Message).decode
+_read = msgspec.json.Decoder().decode
 _KINDS: dict[str, Kind] = {"user": "user", "assistant": "assistant", "tool": "result", "function": "result"}
 
 
@@ -96,15 +96,24 @@ def _call(call: dict[str, Any]) -> Part:
         return Part("call", "")
     given = made.get("arguments", made.get("input"))
     if isinstance(given, str) and "function" in call:
-        with suppress(msgspec.DecodeError):  # unreadable arguments are read as the text they are
-            given = msgspec.json.decode(given)
+        given = _arguments(given)
     return Part("call", _values(given), str(made.get("name") or ""))
+
+
+def _arguments(given: str) -> Any:
+    """The arguments of a function; those that cannot be read are the text they are."""
+    try:
+        return _read(given)
+    except msgspec.DecodeError:
+        return given
 
 
 def _values(value: Any, key: str = "") -> str:
     """All strings and numbers in a JSON value, a line each, with their keys before them."""
+    if isinstance(value, str):  # most values by far
+        return f"{key}: {value}" if key else value
     if isinstance(value, dict):
-        return "\n".join([_values(item, str(name)) for name, item in value.items()])
+        return "\n".join([_values(item, name) for name, item in value.items()])
     if isinstance(value, list):
         return "\n".join([_values(item, key) for item in value])
     if value is None or isinstance(value, bool):

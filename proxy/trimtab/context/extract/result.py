@@ -7,7 +7,7 @@ needed more often (docs/policy.md), and to find them costs several times as much
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from trimtab.context.estimate.tokens import SCALE, between, weight
 from trimtab.context.extract.names import has_name, words
@@ -20,7 +20,7 @@ _CUT = LEFT_OUT.rstrip()
 _CUT_WEIGHT, _CUT_FIRST = weight(_CUT.encode()), _CUT.encode()[0]
 
 
-class Beginning(NamedTuple):
+class Beginning(msgspec.Struct, frozen=True, gc=False):
     """The beginning of a result that is kept: its first `end` characters, on one line, which weigh so much."""
 
     end: int = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -60,23 +61,29 @@ def _order(one: tuple[float, int, int, int, Name]) -> tuple[float, int, int, int
 
 def _by_text(texts: Sequence[Text], stays: Iterable[str]) -> list[list[Name]]:
     """For each text the names of which it is the last, in the order of their places."""
-    found = [frozenset(words(text.text)) for text in texts]
-    of_calls = [of for of, text in zip(found, texts, strict=True) if text.kind == "call"]
-    called = frozenset(names_among(frozenset().union(*of_calls)).values())
-    seen = {word for text in stays for word in words(text)}
-    known = set(names_among(seen).values())
+    in_calls: dict[bytes, int] = {}  # word -> the last of the texts that have it
+    elsewhere: dict[bytes, int] = {}
+    for t, text in enumerate(texts):
+        last = in_calls if text.kind == "call" else elsewhere
+        for word in words(text.text):
+            last[word] = t
+    names = names_among(elsewhere | in_calls)
+    called = {name for word, name in names.items() if word in in_calls}
+    last_of: dict[str, int] = {}  # the same by name: a word may have signs at its edges
+    for word, name in names.items():
+        last_of[name] = max(last_of.get(name, 0), in_calls.get(word, 0), elsewhere.get(word, 0))
     by_text: list[list[Name]] = [[] for _ in texts]
-    for t in reversed(range(len(texts))):
-        new = found[t] - seen
-        seen |= new
-        here = set(names_among(new).values()) - known if new else set()
-        if here:
-            known |= here
-            late = _OLD + (1 - _OLD) * math.exp2((t + 1 - len(texts)) / _HALVED)
-            least = late if texts[t].kind == "result" else late * _WRITTEN
-            places = [(*place(texts[t].text, name), late * _CALLED if name in called else least) for name in here]
-            by_text[t] = [Name(t, *one) for one in sorted(places)]
+    for name in last_of.keys() - names_among({word for text in stays for word in words(text)}).values():
+        t = last_of[name]
+        late = _OLD + (1 - _OLD) * math.exp2((t + 1 - len(texts)) / _HALVED)
+        weight = _CALLED if name in called else 1 if texts[t].kind == "result" else _WRITTEN
+        by_text[t].append(Name(t, *place(texts[t].text, name), late * weight))
+    for here in by_text:
+        here.sort(key=_start)
     return by_text
+
+
+_start = attrgetter("start", "stop")
 
 
 def _beside(found: Sequence[Name], k: int) -> float:

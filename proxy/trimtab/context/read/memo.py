@@ -71,13 +71,13 @@ class Memo(Generations[Any]):
 
     def view(self, raw: bytes | Raw) -> View:
         """The view of a message."""
-        return self._view_of(raw, self._digest(raw))
+        key = self._digest(raw)
+        return self._young.get(key) or self._view_of(raw, key)
 
     def _view_of(self, raw: bytes | Raw, key: bytes) -> View:
-        found: View | None = self.get(key)
-        if found is None:
-            found = self._view(raw, key)
-            self.put(key, found)
+        """The view of a message that is not in the young generation."""
+        found: View = self._old.get(key) or self._view(raw, key)
+        self.put(key, found)
         return found
 
     def views(self, messages: Iterable[bytes | Raw]) -> list[View]:

@@ -77,19 +77,19 @@ class View(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.answers is not None
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: Any = ""
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, gc=False):
     id: Any = None
     function: _Function | None = None
     custom: dict[str, Any] | None = None
     pinned: Any = UNSET
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     role: str
     content: str | list[Any] | None = None
     name: str | None = None
