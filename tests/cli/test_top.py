@@ -37,6 +37,13 @@ async def test_it_shows_requests_totals_and_health() -> None:
         assert "[red]m" in line
 
 
+@pytest.mark.parametrize("url", ["localhost:8080", "/ui", "ftp://127.0.0.1", ""])
+def test_an_address_that_is_none_is_refused_as_an_option_is(url: str) -> None:
+    done = run("top", url, "--once")
+    assert done.exit_code == 2
+    assert "must begin with http:// or https://" in done.output
+
+
 def test_where_no_proxy_answers_it_says_so() -> None:
     done = run("top", f"http://127.0.0.1:{closed_port()}", "--once")
     assert done.exit_code == 1

@@ -200,14 +200,23 @@ async def test_a_model_asked_about_by_name_is_asked_for_where_it_is_served() -> 
 
 
 @pytest.mark.anyio
-async def test_the_models_of_all_upstreams_are_one_list() -> None:
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/", "/v1//models", "/v1/models?limit=5", "/models"])
+async def test_the_models_of_all_upstreams_are_one_list(path: str) -> None:
     async with two(listing("gpt-4o", "dall-e"), listing("qwen3", "gpt-imitation")) as (proxy, a, b):
-        answer = await get(proxy.url + "/v1/models", Authorization="Bearer sk-client")
+        answer = await get(proxy.url + path, Authorization="Bearer sk-client")
     assert [entry["id"] for entry in answer.json()["data"]] == ["gpt-4o", "qwen3"]
     assert answer.json()["object"] == "list"
     assert answer.headers["content-type"] == "application/json"
     assert a.requests[0].header(b"authorization") == b"Bearer sk-client"
     assert b.requests[0].header(b"authorization") == b"Bearer sk-b"
+
+
+@pytest.mark.anyio
+async def test_azures_list_is_of_its_own_server() -> None:
+    async with two(listing("gpt-4o"), listing("qwen3")) as (proxy, a, b):
+        answer = await get(proxy.url + "/openai/models?api-version=1")
+    assert [entry["id"] for entry in answer.json()["data"]] == ["gpt-4o"]
+    assert (len(a.requests), len(b.requests)) == (1, 0)
 
 
 @pytest.mark.anyio

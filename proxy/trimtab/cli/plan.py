@@ -112,15 +112,18 @@ def unzipped(data: bytes) -> bytes:
 
 
 def read_request(text: bytes, dialect: Dialect, *, model: str | None = None, max_tokens: int | None = None) -> Request:
-    """The request in `text`, a body or a transcript; `model` and `max_tokens` replace its own. Raises InvalidRequest,
-    or UsageError for other JSON."""
+    """The request in `text`, a body or a transcript; `model` and `max_tokens` replace its own. Raises UsageError
+    for what is none."""
     import msgspec
     from msgspec import Raw
 
+    from trimtab.errors import InvalidRequest
     from trimtab.wire.request import Unreadable
 
     try:
         request = dialect.decode(text)
+    except InvalidRequest as error:
+        raise click.UsageError(error.message.replace("The request body", "FILE", 1)) from error
     except Unreadable as error:
         raise click.UsageError(
             f"FILE must hold a request, a transcript or a list of messages, but is {error}."
@@ -149,6 +152,9 @@ def decide_offline(
     to = route(request.model or None, settings.upstreams) if settings.upstreams else None
     strict = to is not None and summary_role(to, request.model) == "user"
     policies = Policies(settings.shaping, settings.all_profiles, settings.compaction)
+    if profile and profile not in settings.all_profiles:
+        known = ", ".join(sorted(settings.all_profiles))
+        raise click.BadParameter(f"'{profile}' is not known. Known: {known}.", param_hint="--profile")
     chosen = policies.choose(profile, "", request.has_tools, strict)
     policy, cap = chosen.policy, chosen.budget
     if request.context_management is not None and is_ours(request.context_management):

@@ -44,6 +44,8 @@ def top(url: str, key: str | None, once: bool) -> None:
 
     from trimtab.cli.terminal import open_console
 
+    if not url.startswith(("http://", "https://")):
+        raise click.BadParameter(f"'{url}' must begin with http:// or https://.", param_hint="URL")
     console = open_console()
     headers = {"authorization": f"Bearer {key}"} if key else {}
     base = f"{url.rstrip('/')}/ui/api"

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from trimtab.dialects import thinking
 from trimtab.dialects.dialect import Name
 from trimtab.dialects.mixed import FORMAT, RESULT, Mixed
 from trimtab.errors import TrimtabError
@@ -17,6 +18,8 @@ from trimtab.wire.messages import Messages, Spans, ToSend
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, usage_of
 from trimtab.wire.values import holds
+
+_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 class Chat:
@@ -47,11 +50,13 @@ class Chat:
             messages = request.messages.messages(messages)
         return render(request, messages, changes)
 
-    def capped(self, request: Request, tokens: int) -> dict[str, int]:
-        """Both limits are lowered where both are present; neither is translated into the other. A value that is not a
-        whole number is the upstream's to judge."""
-        given = values_of(request.source, "max_tokens", "max_completion_tokens")
-        return {name: tokens for name, value in given.items() if type(value) is int and value > tokens}
+    def capped(self, request: Request, tokens: int) -> dict[str, object]:
+        """Both limits are lowered where both are present, with a budget for thinking that must stay below; neither is
+        translated into the other. A value that is not a whole number is the upstream's to judge."""
+        given = values_of(request.source, *_LIMITS, *thinking.FIELDS)
+        limits: dict[str, object] = {n: tokens for n in _LIMITS if type(given.get(n)) is int and given[n] > tokens}
+        beside = thinking.lowered(given, tokens) if limits else None
+        return {} if beside is None else {**limits, **beside}
 
     def announced(self, request: Request) -> dict[str, object]:
         """None: it is one of the messages."""

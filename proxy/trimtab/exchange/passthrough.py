@@ -23,7 +23,7 @@ from trimtab.exchange.notes import Notes
 from trimtab.exchange.offload import LIGHT_KNOWN, LIGHT_NEW, planned_beside, read_beside
 from trimtab.exchange.outgoing import unread_without_marks
 from trimtab.exchange.relay import RelayOptions, relay
-from trimtab.exchange.spellings import deployment_of
+from trimtab.exchange.spellings import deployment_of, is_azure
 from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
@@ -48,7 +48,8 @@ async def pass_through(
     UnknownModel, NotStored where that holder has no such response, and what reading a body and calling raise."""
     notes.outcome = "unmanaged"
     several = len(calls.upstreams) > 1
-    if several and incoming.method == "GET" and incoming.path == _MODELS:
+    lists = incoming.method == "GET" and incoming.endpoint == _MODELS and not is_azure(incoming.path)
+    if several and lists:
         listing = await _listing(calls, incoming)
         if listing is not None:
             notes.status = 200

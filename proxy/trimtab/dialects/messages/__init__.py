@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trimtab.context.texts import ANNOUNCEMENT
+from trimtab.dialects import thinking
 from trimtab.dialects.dialect import Name, event_type
 from trimtab.dialects.messages.body import decode, render
 from trimtab.dialects.messages.own_call import VERSION, answered, asked
@@ -31,7 +32,6 @@ from trimtab.wire.usage import Usage, count, decoded_usage
 
 _STARTS = frozenset({"message_start"})
 _QUIET = frozenset({"message_start", "ping"})
-_LEAST_THINKING = 1_024  # tokens: the least `budget_tokens` that the API takes
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _KINDS: tuple[tuple[type[TrimtabError], str], ...] = (
     (Unauthorized, "authentication_error"),
@@ -61,17 +61,11 @@ class MessagesDialect:
     def capped(self, request: Request, tokens: int) -> dict[str, object]:
         """`max_tokens`, and with it `thinking.budget_tokens`, which must stay below it: both or neither."""
         given = values_of(request.source, "max_tokens", "thinking")
-        asked, thinking = given.get("max_tokens"), given.get("thinking")
+        asked = given.get("max_tokens")
         if type(asked) is not int or asked <= tokens:
             return {}
-        thinking = thinking if isinstance(thinking, dict) else {}
-        budget = thinking.get("budget_tokens")
-        if type(budget) is not int or budget < tokens:
-            return {"max_tokens": tokens}
-        lowered = tokens // 2
-        if lowered < _LEAST_THINKING:
-            return {}
-        return {"max_tokens": tokens, "thinking": {**thinking, "budget_tokens": lowered}}
+        beside = thinking.lowered(given, tokens)
+        return {} if beside is None else {"max_tokens": tokens, **beside}
 
     def announced(self, request: Request) -> dict[str, object]:
         """In the system prompt: at the end of its text, or as a block of its own."""
