@@ -352,3 +352,21 @@ async def test_a_stream_has_an_id_and_is_logged_as_one() -> None:
         (line,) = lines(proxy, "exchange")
     assert answer.headers["x-request-id"] == "s-1"
     assert (line["stream"], line["request_id"]) == (True, "s-1")
+
+
+@pytest.mark.parametrize("way", ["header", "mode"])
+async def test_a_request_that_is_only_observed_is_measured_by_what_was_sent(way: str) -> None:
+    def counting(received: Received) -> list[Step]:
+        tokens = len(received.body) // 5
+        usage = {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1}
+        return json_reply({**COMPLETION, "usage": usage})
+
+    toml = WINDOW + ('[shaping]\nmode = "observe"\n' if way == "mode" else "")
+    asked = {"x_trimtab_observe": "true"} if way == "header" else {}
+    async with ScriptedUpstream(counting) as upstream, running(upstream.base_url, toml) as proxy:
+        answer = await post(proxy.url, {"model": "m", "messages": agent_run(40)}, **asked)
+        line = msgspec.json.decode(proxy.log.getvalue().splitlines()[-1])
+    assert answer.status == 200
+    assert line["outcome"] == "observed"
+    assert line["tokens_sent"] < line["tokens_original"] / 2
+    assert 0.6 < line["estimate_ratio"] < 1.2

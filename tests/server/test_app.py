@@ -74,10 +74,13 @@ async def test_metrics_are_in_the_format_the_scraper_asks_for() -> None:
 async def test_a_wrong_turn_is_answered_with_where_the_api_is(method: str, path: str, status: int) -> None:
     async with ScriptedUpstream() as upstream, running(upstream.base_url) as proxy:
         url = URL(proxy.url + path, encoded=True)
-        async with aiohttp.ClientSession() as session, session.request(method, url) as answer:
+        named = {"x-request-id": "mine"}
+        async with aiohttp.ClientSession() as session, session.request(method, url, headers=named) as answer:
             error = msgspec.json.decode(await answer.read())
             assert answer.status == status
-            assert answer.headers["content-type"].startswith("application/json")
+            assert answer.headers.getall("content-type") == ["application/json"]
+            assert answer.headers["x-trimtab-request-id"] == error["error"]["request_id"] == "mine"
+            assert answer.headers["x-should-retry"] == "false"
     assert "http://HOST:PORT/v1" in error["error"]["message"]
     assert set(error["error"]) >= {"message", "type", "param", "code"}
     assert upstream.requests == []
@@ -108,7 +111,8 @@ async def test_a_wrong_method_is_answered_with_the_right_ones(method: str, path:
         answer = await get(proxy.url + path, method)
         options = await get(proxy.url + path, "OPTIONS")
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
-    assert ("x-trimtab-request-id" in answer.headers) is path.startswith("/v1/")
+    assert answer.headers["x-trimtab-request-id"] == answer.json()["error"]["request_id"]
+    assert answer.headers["x-should-retry"] == "false"
     assert allowed in answer.json()["error"]["message"]
     assert sorted(options.headers["allow"].split(", ")) == allowed.split(", ")
     assert upstream.requests == []

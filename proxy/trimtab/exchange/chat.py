@@ -107,7 +107,7 @@ class ChatExchange:
         self, outcome: Outcome, raw: bytes, report: Report | None = None, unmanaged: str = ""
     ) -> None:
         """Send the request as it came: nothing of it is shaped."""
-        self._notes.outcome, self._notes.upstream = outcome, self._upstream.name
+        self._notes.outcome, self._notes.upstream, self._notes.as_received = outcome, self._upstream.name, True
         verdict = await self._calls.chat(self._upstream, self._incoming, raw, self._notes)
         adds = report.fields(obeyed=False, explain=self._explain) if report is not None else {}
         every_s, kept = self._calls.keepalive_s, self._kept()

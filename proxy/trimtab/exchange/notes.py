@@ -80,6 +80,7 @@ class Notes:
     status = 0
     model = upstream = profile = hint = ""
     stream = False
+    as_received = False  # the request is sent as it came, also where something else was planned
     only_blank = False  # the client has the head of an answer in one piece, and blank bytes
     shaping: Shaping | None = None
     edits: tuple[Edited, ...] = ()
@@ -191,7 +192,7 @@ class Notes:
             summary_cause=self.gathered.cause,
             compaction=Compaction(self.gathered.tokens_in, self.gathered.tokens_out),
             usage=self.usage,
-            estimate_ratio=_ratio(shaping, self.usage),
+            estimate_ratio=_ratio(shaping, self.usage, as_received=self.as_received),
             prefix_break=_moved(shaping.plan.prefix_break) if shaping and sent and shaping.plan.prefix_break else "",
             timing=Timing(ended - self.began, self.shaping_s, overhead, ttfb),
             overflow=self.overflow,
@@ -226,11 +227,11 @@ def _tokens(shaping: Shaping, sent: bool) -> Tokens:
     )
 
 
-def _ratio(shaping: Shaping | None, usage: Usage | None) -> float | None:
+def _ratio(shaping: Shaping | None, usage: Usage | None, *, as_received: bool) -> float | None:
     """Reported over estimated prompt tokens, after calibration."""
     if shaping is None or usage is None or usage.prompt <= 0 or shaping.plan.sent <= 0:
         return None
-    return usage.prompt / shaping.counted(shaping.plan.sent)
+    return usage.prompt / shaping.counted(shaping.plan.original if as_received else shaping.plan.sent)
 
 
 _MOVED_BY = {"inputs_cleared": "cleared", "trimmed": "truncated"}

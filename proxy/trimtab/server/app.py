@@ -27,6 +27,7 @@ from trimtab.errors import RequestError, TrimtabError
 from trimtab.exchange.explain import ContextPlan
 from trimtab.exchange.incoming import PLAN, REQUEST_ID, Incoming, with_request_id
 from trimtab.exchange.spellings import api_path
+from trimtab.server.asgi import incoming_of
 from trimtab.server.conversations import conversation_routes, serves
 from trimtab.server.cors import Cors
 from trimtab.server.files import file_routes, serves_file
@@ -199,15 +200,19 @@ def _ids(incoming: Incoming) -> dict[str, str]:
 
 def _wrong_turn(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """An unknown path or a wrong method, in the same envelope as every other error."""
-    incoming: Incoming | None = request.scope["state"].get("incoming")  # of paths under /v1/
-    headers = _ids(incoming) if incoming is not None else {}
+    # Paths under /v1/ have it already.
+    incoming: Incoming = request.scope["state"].get("incoming") or incoming_of(dict(request.scope))
+    headers = _ids(incoming)
     if isinstance(error, MethodNotAllowedException):
         allowed = _methods(request)
         hint = RequestError(f"Method {request.method} is not allowed here. Use {allowed}.")
         headers["allow"] = allowed
     else:
         hint = RequestError(f"{error.detail}. The API is under /v1/: set the SDK's base_url to http://HOST:PORT/v1.")
-    return Response(problem.envelope(hint), status_code=error.status_code, media_type=MediaType.JSON, headers=headers)
+    if error.status_code < 500:
+        headers |= {name.decode(): value.decode() for name, value in problem.headers(hint)}
+    body = problem.envelope(hint, incoming.request_id)
+    return Response(body, status_code=error.status_code, media_type=MediaType.JSON, headers=headers)
 
 
 def _methods(request: AnyRequest) -> str:
