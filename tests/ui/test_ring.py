@@ -39,6 +39,16 @@ async def test_exchanges_are_numbered_and_the_oldest_go_first() -> None:
     assert kept.after(0)[0].ended_at == 1_000.0
 
 
+async def test_a_record_stays_as_it_was_when_it_is_packed_with_others() -> None:
+    kept, notes = ring(), Notes("r", "chat")
+    records = [notes.record(float(number)) for number in range(100)]
+    for number, record in enumerate(records):
+        kept.add(record, notes)
+        assert [each.exchange for each in kept.after(0)] == records[: number + 1]
+    packed = [isinstance(each.record, bytes) for each in kept.after(0)]
+    assert packed.count(False) < 50, "the others wait to be packed together"
+
+
 async def test_requests_of_one_tenant_with_one_first_question_are_one_conversation() -> None:
     kept = ring()
     short, longer = planned_notes(cycles=2), planned_notes(cycles=9)
