@@ -42,7 +42,7 @@ class Desk:
     async def decide(self, messages: list[Any], headers: dict[str, str] | None = None, **fields: Any) -> Shaping:
         asked, came = request(messages, **fields), incoming(**(headers or {}))
         reading = self.decider.read(asked.body, b"")
-        chosen = self.decider.choose(reading.request, self.upstream, came)
+        chosen = self.decider.choose(reading.request, self.upstream, came.asks.profile, came.asks.hint)
         limit = await self.limits.limit_of("up", asked.model, self.calls.fetching(credential(came)))
         return self.decider.decide(reading, self.upstream, chosen, limit)
 

@@ -97,7 +97,8 @@ class Factors:
         if after is None:
             return False
         tenants[tenant] = _Held(after, self._clock())
-        self._make_room(held)
+        if held is None:
+            self._make_room()
         moved = before is None or after.step != before.step
         if moved:
             self._notify("factor_moved", upstream, model)
@@ -135,11 +136,12 @@ class Factors:
                 continue
             if ours is None or (state.moves, state.step) > (ours.moves, ours.step):
                 tenants[tenant] = _Held(state, self._clock())
-                self._make_room(held)
+                if held is None:
+                    self._make_room()
 
-    def _make_room(self, before: _Held | None) -> None:
-        """Forget the pairs used least lately where a tenant was added, who had nothing `before`."""
-        if before is None and len(self._held) * _MOST_TENANTS > self._most:
+    def _make_room(self) -> None:
+        """Forget the pairs used least lately, where too much is held now that a tenant was added."""
+        if len(self._held) * _MOST_TENANTS > self._most:
             while sum(map(len, self._held.values())) > self._most:
                 self._held.popitem()
 

@@ -5,7 +5,6 @@ answer. Nothing is awaited here.
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
 
 import msgspec
 from lru import LRU
@@ -22,7 +21,6 @@ from trimtab.dialects.dialect import Dialect
 from trimtab.dialects.paths import DIALECTS
 from trimtab.exchange.decide import Shaping, decide, send_untouched_if_it_may_fit
 from trimtab.exchange.include_usage import IncludeUsage
-from trimtab.exchange.incoming import Incoming
 from trimtab.exchange.management import is_ours, managed
 from trimtab.exchange.policies import Chosen, Policies
 from trimtab.limits import ANYONE, Caller, Limit, Limits
@@ -79,11 +77,7 @@ class Decider:
         what `Dialect.decode` and `check` raise."""
         return self._readers[dialect.name].read(body, tenant, check)
 
-    def choose(self, request: Request, upstream: UpstreamSettings, incoming: Incoming) -> Chosen:
-        """The policy for a request. Raises InvalidRequest for an unknown profile or hint."""
-        return self.policy(request, upstream, incoming.asks.profile, incoming.asks.hint)
-
-    def policy(self, request: Request, upstream: UpstreamSettings, profile: str = "", hint: str = "") -> Chosen:
+    def choose(self, request: Request, upstream: UpstreamSettings, profile: str = "", hint: str = "") -> Chosen:
         """The policy for a request that names a profile and a hint. Raises InvalidRequest for an unknown one."""
         strict_roles = summary_role(upstream, request.model) == "user"
         return self._policies.choose(profile, hint, request.has_tools, strict_roles)
@@ -114,11 +108,14 @@ class Decider:
         if request.context_management is not None and is_ours(request.context_management):
             asked = managed(policy, request.context_management)
             policy, cap = asked.policy, asked.least(cap)
-        known = partial(decide, memo=self._memos[dialect.name], replays=self._replays, dialect=dialect)
-        under = partial(known, request, history, policy, factor=factor, cap=cap)
-        shaping = under(limit=limit)
+        memo, replays = self._memos[dialect.name], self._replays
+
+        def under(limit: Limit) -> Shaping:
+            return decide(request, history, policy, limit, factor, memo, cap=cap, dialect=dialect, replays=replays)
+
+        shaping = under(limit)
         if limit.source == "learned" and shaping.plan.edits and self.limits.may_try_larger(name, request.model, caller):
-            shaping = under(limit=self.limits.without_lessons(name, request.model))
+            shaping = under(self.limits.without_lessons(name, request.model))
         return send_untouched_if_it_may_fit(shaping, last)
 
     def include_usage(self, upstream: UpstreamSettings, shaping: Shaping, caller: Caller = ANYONE) -> bool:

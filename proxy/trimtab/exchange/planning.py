@@ -128,7 +128,8 @@ class Planning:
         InvalidRequest for an unknown profile or hint, or a `context_management` that cannot be read."""
         try:
             request, upstream, notes = self.reading.request, self.upstream, self._notes
-            chosen = self._decider.choose(request, upstream, self._incoming)
+            asks = self._incoming.asks
+            chosen = self._decider.choose(request, upstream, asks.profile, asks.hint)
             notes.profile, notes.hint = chosen.profile, chosen.hint
             limits = self._decider.limits
             limit = limits.settled(upstream.name, request.model, self.caller) or await self._asked_limit()

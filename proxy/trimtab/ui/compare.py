@@ -110,7 +110,7 @@ class Preview:
         self._bounds.check_messages(request)
         upstream = self._calls.route(request.model or None)
         profile, hint = (asked.profile, "") if kept is None else (kept.exchange.profile, kept.exchange.hint)
-        chosen = _changed(self._decider.policy(request, upstream, profile, hint), asked.shaping)
+        chosen = _changed(self._decider.choose(request, upstream, profile, hint), asked.shaping)
         limit = _resized(self._decider.limits.known(upstream.name, request.model), asked.context_size)
         shaping = self._decider.decide(reading, upstream, chosen, limit, dialect)
         role = summary_role(upstream, request.model)
