@@ -15,10 +15,11 @@ from backports import zstd
 
 from tests.cases.case import case
 from tests.cases.trial import tried, window
-from tests.support.chat import COMPLETION, OVERFLOW
+from tests.support.chat import COMPLETION, OVERFLOW, post
 from tests.support.conversations import agent_run, chat
 from tests.support.running import running
 from tests.support.scripted import ScriptedUpstream, json_reply, reply
+from trimtab.settings import parse
 
 pytestmark = pytest.mark.anyio
 
@@ -138,3 +139,25 @@ async def test_an_html_error_passes_as_html() -> None:
     trial = await tried(LONG, reply(answer["status"], answer["body"].encode(), typed))
     assert (trial.answer.status, trial.answer.body) == (413, answer["body"].encode())
     assert trial.answer.headers["content-type"] == "text/html"
+
+
+@pytest.mark.parametrize(("key", "next_key"), [("8e03", "8e03-2"), ('"8e03"', '"8e03-2"')])
+async def test_a_smaller_request_has_an_idempotency_key_of_its_own(key: str, next_key: str) -> None:
+    refused, answered = json_reply(OVERFLOW, 400), json_reply(COMPLETION)
+    body = {"model": "m", "messages": chat(40)}
+    trial = await tried(body, refused, answered, refused, answered, times=2, idempotency_key=key)
+    keys = [received.header(b"idempotency-key") for received in trial.asked]
+    assert keys[:2] == [key.encode(), next_key.encode()]
+    assert trial.asked[0].body != trial.asked[1].body
+    assert trial.answers[0].status == 200
+    assert keys[2] == key.encode()  # the client's request, sent again
+
+
+async def test_a_request_that_is_retried_keeps_its_idempotency_key() -> None:
+    upstream = ScriptedUpstream(reply(503), json_reply(COMPLETION))
+    async with upstream:
+        table = f'[[upstreams]]\nname = "up"\nbase_url = "{upstream.base_url}"\nretries = 1\n'
+        async with running(parse(table + "[limits]\ndiscover = false\n", {})) as proxy:
+            answer = await post(proxy.url, {"model": "m", "messages": chat(1)}, idempotency_key="8e03")
+    assert answer.status == 200
+    assert [received.header(b"idempotency-key") for received in upstream.requests] == [b"8e03", b"8e03"]

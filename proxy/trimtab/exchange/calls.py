@@ -6,6 +6,7 @@ where its request goes, and a key the operator configured replaces it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from functools import lru_cache, partial
 
@@ -95,7 +96,7 @@ class Calls:
         upstream = self._elsewhere.get((upstream.name, notes.speaks.name), upstream)
         with notes.span.child("upstream"):
             headers = to_upstream(
-                _traced(incoming, notes),
+                _own_key(_traced(incoming, notes), notes) if notes.calls else _traced(incoming, notes),
                 upstream=upstream,
                 content_length=len(content) if isinstance(content, bytes) else None,
                 body_changed=body_changed,
@@ -189,3 +190,17 @@ def _traced(incoming: Incoming, notes: Notes) -> list[tuple[bytes, bytes]]:
     carried = notes.span.headers()
     ours = {name.lower().encode(): value.encode() for name, value in carried.items()}
     return [*(pair for pair in incoming.headers if pair[0] not in ours), *ours.items()]
+
+
+_IDEMPOTENCY = b"idempotency-key"
+
+
+def _own_key(headers: list[tuple[bytes, bytes]], notes: Notes) -> list[tuple[bytes, bytes]]:
+    """The headers of a further call of one exchange. It is another request, so it has an idempotency key of its own: to
+    the client's, an upstream would repeat its answer to the first call. A client that sends its request again gets the
+    same keys again.
+
+        Idempotency-Key: "8e03978e"    ->    Idempotency-Key: "8e03978e-2"
+    """
+    number = len(notes.calls) + 1
+    return [(n, re.sub(rb'("?)$', rb"-%d\1" % number, v, count=1) if n == _IDEMPOTENCY else v) for n, v in headers]
