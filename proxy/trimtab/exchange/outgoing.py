@@ -66,7 +66,9 @@ def without_marks(request: Request, dialect: Dialect, known: Sequence[int] | Non
 
 def _instructions(request: Request, dialect: Dialect) -> dict[str, object]:
     """The system prompt beside the messages without marks, where it has any."""
-    prompt = bytes(request.extras[0]) if request.instructed else b""
+    if not request.instructed:
+        return {}
+    prompt = bytes(request.extras[0])
     left = without_marks_of_parts(prompt) if may_have_marks(prompt) else prompt
     return {} if left == prompt else {dialect.instructed: Raw(left)}
 

@@ -6,6 +6,7 @@ of a path that are not the APIs' own are not written: they may be anything.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from trimtab.telemetry.record import Exchange
@@ -13,6 +14,7 @@ from trimtab.telemetry.record import Exchange
 LONGEST = 128
 """Characters of a name that comes from a client."""
 
+_value = itemgetter(1)
 _LEVELS = {"failed": "error", "upstream_error": "warning", "overloaded": "warning"}
 
 
@@ -114,4 +116,4 @@ def fields(exchange: Exchange) -> dict[str, Any]:
         found["prompt_tokens"] = usage.prompt
         found["completion_tokens"] = usage.completion
         found["cached_tokens"] = usage.cached
-    return {name: value for name, value in found.items() if value}
+    return dict(filter(_value, found.items()))
