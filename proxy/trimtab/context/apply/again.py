@@ -7,8 +7,8 @@ Every request of a conversation repeats what was shortened in the one before. Wh
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
 
 from trimtab.context.apply.clearing import cleared_result
@@ -23,7 +23,7 @@ from trimtab.context.read.views import PLACEHOLDER_TOKENS, View
 _ONCE = array("i")  # written once; origins that cost more than writing are looked for the second time
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """What is done to a message that stays: an edit, if it has one, and what else is taken out or added."""
 
     stage: Stage | None
@@ -44,7 +44,7 @@ def rewritten(raw: bytes | Raw, key: bytes, change: Change, format: Format, memo
     source = bytes(raw)
     if memo is None or not key or not is_exact(source, format):
         return _changed(raw, change, format)
-    known: Origins | None = memo.get(_place(key, change))
+    known: Origins | None = memo.get((key, change))
     if known:
         return written_again(known, source)
     written = _changed(raw, change, format)
@@ -64,7 +64,7 @@ def _changed(raw: bytes | Raw, change: Change, format: Format) -> bytes | Raw:
 
 def origins(key: bytes, change: Change, memo: Memo) -> Origins | None:
     """The origins of a message after a change; empty for `NOWHERE`, None where they may be found later."""
-    known: Origins | None = memo.get(_place(key, change))
+    known: Origins | None = memo.get((key, change))
     return None if known is _ONCE else known
 
 
@@ -83,9 +83,5 @@ def measured(raw: bytes | Raw, view: View, stage: Stage, amount: int, format: Fo
     return format.view(rewritten(raw, view.digest, change, format, memo)).tokens
 
 
-def _place(key: bytes, change: Change) -> tuple[object, ...]:
-    return key, *change, "origins"
-
-
 def _remember(memo: Memo, key: bytes, change: Change, origins: Origins) -> None:
-    memo.put(_place(key, change), origins, 1 + weight(origins))
+    memo.put((key, change), origins, 1 + weight(origins))

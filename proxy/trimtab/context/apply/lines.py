@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from operator import attrgetter
 
 import msgspec
 from msgspec import Raw
@@ -18,7 +17,7 @@ from trimtab.context.apply.format import AsChat, Format
 from trimtab.context.apply.origins import Origins, in_json, origins_of, slices, weight
 from trimtab.context.edits import Excerpt
 from trimtab.context.extract.parts import Opened
-from trimtab.context.extract.render import Line, lines
+from trimtab.context.extract.render import PLACE, Line, line_of
 from trimtab.context.read.memo import Memo
 from trimtab.context.read.views import View, digest
 from trimtab.context.texts import EXTRACT
@@ -26,7 +25,6 @@ from trimtab.context.texts import EXTRACT
 _AT_ONCE = 24  # lines whose origins are looked for during one request: all would take longer than the request itself
 _FIRST = in_json(EXTRACT)
 _BREAK = in_json("\n")
-_PLACE = attrgetter("index", "part")
 
 Part = tuple[int, Origins]
 """A part of a line: the message it is from, and its pieces there."""
@@ -63,7 +61,7 @@ def extract(
         return b""
     writer = LineWriter(messages, format, summary)
     if memo is None or not views:
-        found = [writer.anew(of) for _, of in groupby(excerpts, _PLACE)]
+        found = [writer.anew(of) for _, of in groupby(excerpts, PLACE)]
     else:
         found = [*_again(writer, views, excerpts, memo)]
     kept = [line for line in found if line]
@@ -110,7 +108,7 @@ def _lines(
 ) -> Iterator[tuple[tuple[object, ...], tuple[Excerpt, ...]]]:
     """The excerpts of each line, and what it is remembered by."""
     beside = digest(summary.encode("utf-8", "surrogatepass")) if summary else b""
-    for (index, part), group in groupby(excerpts, _PLACE):
+    for (index, part), group in groupby(excerpts, PLACE):
         of = tuple(group)
         call = of[0].call
         caller = None if call is None else (views[call[0]].digest, call[1])
@@ -130,13 +128,13 @@ class LineWriter:
         self._opened = Opened(AsChat(messages, format))
         self._sources: dict[int, bytes] = {}
 
-    def line(self, of: Sequence[Excerpt]) -> Line | None:
+    def line(self, of: tuple[Excerpt, ...]) -> Line | None:
         """The line of the excerpts of one text; None where the summary has all that it says."""
-        return next(lines(self._opened, of, self.summary), None)
+        return line_of(self._opened, of, self.summary)
 
     def anew(self, of: Iterator[Excerpt]) -> bytes:
         """The same as it stands in a JSON string; b"" for none."""
-        line = self.line([*of])
+        line = self.line(tuple(of))
         return b"" if line is None else in_json(str(line))
 
     def again(self, known: Known) -> bytes:

@@ -41,9 +41,13 @@ NOWHERE: Origins = array("i")
 """Those of what cannot be found."""
 
 
+_encode = msgspec.json.Encoder().encode
+_text = msgspec.json.Decoder(str).decode
+
+
 def in_json(text: str) -> bytes:
     """A text as it stands between the quotes of a JSON string."""
-    return msgspec.json.encode(text)[1:-1]
+    return _encode(text)[1:-1]
 
 
 _WORDS = re.compile(rb'\) with: |\) -> |: |[^ ,:"\\{}\[\]()]+|\\?.', re.DOTALL)
@@ -194,7 +198,7 @@ def _divided(source: bytes, start: int, stop: int, by: int) -> Iterator[Piece]:
 
 
 def _on_one_line(source: bytes) -> bytes:
-    return in_json(one_line(msgspec.json.decode(b'"%b"' % source, type=str)))
+    return in_json(one_line(_text(b'"%b"' % source)))
 
 
 def _pieces(written: bytes, source: bytes) -> list[int] | None:

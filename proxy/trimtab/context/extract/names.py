@@ -13,6 +13,7 @@ from typing import Final
 LEAST, MOST = 4, 120
 """Bytes of a name. Shorter ones occur everywhere, longer ones are data."""
 
+_NEAR = 64  # characters
 _SIGNS = b"_./@-"
 _EDGES = b"./@-"
 _TO_WORDS: Final = bytes(
@@ -36,8 +37,12 @@ def names_among(words: Iterable[bytes]) -> dict[bytes, str]:
     return found
 
 
-def has_name(words: Iterable[bytes]) -> bool:
-    """True when one of the words is a name."""
+def has_name(text: str) -> bool:
+    """True when one of the words of a text is a name. Most texts that have one have it near their beginning."""
+    return _is_among(words(text[:_NEAR])[:-1]) or _is_among(words(text))  # the last word there may go on
+
+
+def _is_among(words: Iterable[bytes]) -> bool:
     for word in words:
         if not (word.isalpha() and (word.islower() or word.istitle())):
             name = word.strip(_EDGES)

@@ -6,7 +6,7 @@ A person and a model read it alike: `read_file(src/app.py) -> def main(): … re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -32,23 +32,27 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 def render(opened: Opened, excerpts: Sequence[Excerpt], summary: str = "") -> str:
     """The extract: its first line says what it is, the others hold the excerpts. "" when there are none. An excerpt of
     which the `summary` holds every name is left out."""
-    found = [*map(str, lines(opened, excerpts, summary))]
-    return "\n".join([EXTRACT, *found]) if found else ""
+    found = [line_of(opened, tuple(of), summary) for _, of in groupby(excerpts, key=PLACE)]
+    kept = [str(line) for line in found if line is not None]
+    return "\n".join([EXTRACT, *kept]) if kept else ""
 
 
-def lines(opened: Opened, excerpts: Sequence[Excerpt], summary: str = "") -> Iterator[Line]:
-    """The lines of the extract below its first."""
-    for (index, number), found in groupby(excerpts, key=_place):
-        of = tuple(found)
-        source = opened.part(index, number)
-        texts = [] if source is None else [source.text[e.start : e.stop] for e in of]
-        kept = [one_line(text) for text in texts if not (summary and _is_named(text, summary))]
-        if source is not None and kept:
-            call = opened.part(*of[0].call) if of[0].call else None
-            yield Line(of, _title(source, call), LEFT_OUT.join(kept))
+PLACE = attrgetter("index", "part")
+"""The text that an excerpt is of."""
 
 
-_place = attrgetter("index", "part")
+def line_of(opened: Opened, of: tuple[Excerpt, ...], summary: str = "") -> Line | None:
+    """The line of the excerpts of one text; None where the `summary` has all that it says."""
+    first = of[0]
+    source = opened.part(first.index, first.part)
+    if source is None:
+        return None
+    texts = [source.text[e.start : e.stop] for e in of]
+    kept = [one_line(text) for text in texts if not (summary and _is_named(text, summary))]
+    if not kept:
+        return None
+    call = opened.part(*first.call) if first.call else None
+    return Line(of, _title(source, call), LEFT_OUT.join(kept))
 
 
 def _is_named(text: str, summary: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from trimtab.context.estimate.tokens import SCALE, between, weight
-from trimtab.context.extract.names import has_name, words
+from trimtab.context.extract.names import has_name
 from trimtab.context.extract.parts import one_line
 from trimtab.context.texts import LEFT_OUT
 
@@ -41,7 +41,7 @@ def of_result(text: str, tokens: int) -> Beginning:
     the first `read_of(tokens)` characters makes no difference."""
     chars = read_of(tokens) - 1
     read = text[: chars + 1]
-    if not has_name(words(read[:chars])):
+    if not has_name(read[:chars]):
         return _NOTHING
     length = len(read)
     while chars > 0:

@@ -64,8 +64,11 @@ class Structure(msgspec.Struct, frozen=True):
 
     def call_of(self, result: int) -> Call | None:
         """The call whose result message `result` is; None when it is unknown."""
-        calls = self.views[self.caller_of[result]].calls
-        return next((c for c in calls if c.id == self.views[result].answers), None)
+        answers = self.views[result].answers
+        for call in self.views[self.caller_of[result]].calls:
+            if call.id == answers:
+                return call
+        return None
 
 
 EMPTY = Structure()
