@@ -180,6 +180,8 @@ async def test_zstd_bodies_are_read_where_they_are_managed() -> None:
         "/openai/v1/chat/completions",
         "/v1/v1/chat/completions",
         "/chat/completions",
+        "/v1beta/openai/chat/completions",
+        "/inference/v1/chat/completions",
     ],
 )
 async def test_the_base_urls_people_configure_are_managed(path: str) -> None:

@@ -15,6 +15,12 @@ from urllib.parse import quote, unquote
 
 _PREFIXED = re.compile(r"/+(?:(?:openai|api)/+)?(?:v1/+)+(.+)")
 _WITHOUT = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)(?:/.*)?/?")
+# Base URLs of providers, in which only the host was replaced: Gemini; Anthropic's API at DeepSeek, Moonshot and Z.ai;
+# GitHub Models and Fireworks; DashScope; Z.ai; Volcengine. Below them only what `_WITHOUT` names.
+_PROVIDERS = re.compile(
+    r"/(?:v1beta/openai|(?:api/)?anthropic(?:/v1)?|inference(?:/v1)?|compatible-mode/v1|api/(?:coding/)?paas/v4|api/v3)"
+    r"(/.+)"
+)
 _PREFIX_ALONE = re.compile(r"/openai(/(?:chat/completions|completions|embeddings)/?)")
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/(.+)")
 _AZURE_OTHERS = re.compile(r"/openai(/(?:responses|models|files)(?:/.*)?)")  # those that no deployment serves
@@ -46,6 +52,8 @@ def api_path(method: str, path: str) -> str | None:
         return path
     if found := _PREFIX_ALONE.fullmatch(path):
         return f"/v1{found[1]}"
+    if found := _PROVIDERS.fullmatch(path):
+        path = found[1]
     return f"/v1{path}" if _WITHOUT.fullmatch(path) else None
 
 
