@@ -86,3 +86,18 @@ async def test_a_stored_history_is_in_it(tmp_path: Path) -> None:
         await post(stage.proxy.url, more, CHAT, x_trimtab_conversation="c", **key)
         assert planned.body == stage.upstream.requests[-1].body
         assert len(planned.json()["messages"]) == 6
+
+
+@pytest.mark.parametrize("told", ["by the header", "by a field"])
+async def test_texts_of_the_messages_api_are_told_from_a_chats(told: str) -> None:
+    said = [{"role": ("user", "assistant")[n % 2], "content": prose(4_000)} for n in range(41)]
+    body: dict[str, Any] = {"model": "m", "max_tokens": 500, "messages": said}
+    headers = {"anthropic_version": "2023-06-01"} if told == "by the header" else {}
+    body |= {} if headers else {"stop_sequences": ["END"]}
+    answer = json_reply({"type": "message", "content": []})
+    async with ScriptedUpstream(answer) as upstream, running(upstream.base_url, TOML) as proxy:
+        planned = await post(proxy.url, body, PLAN, **headers)
+        sent = await post(proxy.url, body, MESSAGES, **headers)
+    assert (planned.status, sent.status) == (200, 200)
+    assert planned.body == upstream.requests[-1].body
+    assert b"Earlier messages" in planned.body

@@ -16,6 +16,7 @@ DIALECTS: tuple[Dialect, ...] = (CHAT, RESPONSES, MESSAGES)
 
 # What only the Messages API has: blocks of calls and results, and a tool's schema. In a text the quotes are escaped.
 _ONLY_MESSAGES = re.compile(rb'"type"\s*:\s*"tool_(?:use|result)"|"input_schema"\s*:')
+_OF_MESSAGES = frozenset({"system", "stop_sequences", "anthropic_version"})  # the last at Bedrock and Vertex
 _BY_PATH = {dialect.path: dialect for dialect in DIALECTS}
 
 
@@ -34,13 +35,14 @@ def beside_managed(endpoint: str) -> Dialect | None:
     return next((dialect for dialect in DIALECTS if endpoint.startswith(f"{dialect.path}/")), None)
 
 
-def recognized(body: bytes) -> Dialect:
+def recognized(body: bytes, *, versioned: bool = False) -> Dialect:
     """The dialect that a body shows: `input` in place of `messages`; or `system` beside them, and what only the
-    Messages API has. Chat's for any other, and for what cannot be read."""
+    Messages API has. Chat's for any other, and for what cannot be read. `versioned`: it came with `anthropic-version`,
+    the header of every request of Messages, whose texts alone look like a chat's."""
     try:
         fields = msgspec.json.decode(body, type=dict[str, Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return CHAT
     if "messages" not in fields:
         return RESPONSES if "input" in fields else CHAT
-    return MESSAGES if "system" in fields or _ONLY_MESSAGES.search(body) else CHAT
+    return MESSAGES if versioned or not _OF_MESSAGES.isdisjoint(fields) or _ONLY_MESSAGES.search(body) else CHAT

@@ -108,7 +108,7 @@ class Planning:
 
     def _recognized(self, raw: bytes) -> Dialect:
         self._bounds.check_values(raw)
-        return recognized(raw)
+        return recognized(raw, versioned=b"anthropic-version" in self._incoming.fields)
 
     def _read(self, raw: bytes) -> Reading:
         reading = self._decider.read(raw, self.tenant, self.dialect, self._bounds.check_values)
