@@ -76,8 +76,9 @@ async def test_what_the_server_holds_passes_and_says_so() -> None:
     sent = msgspec.json.encode(body(RESPONSES, 40, 2_000, previous_response_id="resp_1"))
     async with ScriptedUpstream(json_reply(RESPONSE)) as upstream, running(upstream.base_url, WINDOW) as proxy:
         answer = await post(proxy.url, sent, RESPONSES)
-        metrics = await proxy.metrics()
+        metrics, line = await proxy.metrics(), msgspec.json.decode(proxy.log.getvalue().splitlines()[-1])
     assert upstream.requests[0].body == sent
+    assert (line["outcome"], line["model"]) == ("unmanaged", msgspec.json.decode(sent)["model"])
     assert answer.headers["x-trimtab-unmanaged"] == "previous_response_id"
     assert 'outcome="unmanaged"' in metrics
 

@@ -85,6 +85,7 @@ class ChatExchange:
             self._notes.stream = await planned_beside(heavy, asks_for_stream, raw)
             raw = await planned_beside(heavy, unread_without_marks, raw, self._dialect)
             if isinstance(why, Unmanaged):
+                self._notes.model = why.model
                 return self._forward_untouched("unmanaged", raw, unmanaged=why.reason)
             return self._forward_untouched("unparsed", raw)
         self._upstream, self._caller = self._planning.upstream, self._planning.caller

@@ -27,9 +27,9 @@ from trimtab.exchange.spellings import deployment_of, is_azure
 from trimtab.exchange.verdict import Verdict, encoding_of
 from trimtab.upstream.routing import origin, route
 from trimtab.upstream.settings import UpstreamSettings
-from trimtab.wire.body import LONGEST_MODEL, replace_lone_surrogates
+from trimtab.wire.body import replace_lone_surrogates
 from trimtab.wire.media import JSON_HEADER, is_json
-from trimtab.wire.request import NOTHING_CARRIED
+from trimtab.wire.request import LONGEST_MODEL, NOTHING_CARRIED
 from trimtab.wire.values import has_more_values
 
 _MODELS = "/v1/models"

@@ -20,7 +20,7 @@ from msgspec import Raw
 from trimtab.errors import InvalidRequest
 from trimtab.wire.media import BYTE_ORDER_MARK
 from trimtab.wire.messages import Messages, Pieces, Spans, ToSend, listed
-from trimtab.wire.request import Request, Unreadable
+from trimtab.wire.request import LONGEST_MODEL, Request, Unreadable
 from trimtab.wire.values import has_more_of, holds
 
 # An escaped high surrogate without its low half, or a low half alone: legal in JSON, illegal in Unicode.
@@ -29,7 +29,6 @@ _LONE = re.compile(
 )
 _MOST_BACKSLASHES = 4_000_000  # in one body: each keeps other threads waiting for some 10 ns while they are skipped
 _MOST_ESCAPES = 500_000  # of characters in one body: each costs a call of a function
-LONGEST_MODEL = 1_000  # characters: a name is looked up, logged and counted
 _LARGEST_EXPLAINED = 8 << 20  # bytes of JSON that are read once more to say what is wrong with them
 # Replaces the messages that are skipped. Random for each process (hash randomization), so that no body contains it.
 _MARKER = b'"%d"' % hash(__name__)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+LONGEST_MODEL = 1_000  # characters: a name is looked up, logged and counted
+
 
 class Unreadable(Exception):
     """JSON that cannot be read here as a request. The upstream may still accept it, so it is sent unshaped."""
@@ -20,9 +22,9 @@ class Unmanaged(Unreadable):
     """A request that is understood and not shaped, because the server holds the conversation. `reason` is the field
     that names it."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, model: str = "") -> None:
         super().__init__(f"a part of a conversation that the server holds ({reason})")
-        self.reason = reason
+        self.reason, self.model = reason, model if len(model) <= LONGEST_MODEL else ""
 
 
 class Carried(msgspec.Struct, frozen=True):

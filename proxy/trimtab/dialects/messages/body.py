@@ -180,7 +180,7 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     source, head, messages = _LAYOUT.read(body, known)
     for name in _HELD:
         if is_present(getattr(head, name)):
-            raise Unmanaged(name)
+            raise Unmanaged(name, head.model)
     elements, extras = Elements(messages), _extras(head)
     return request_of(
         body,

@@ -46,10 +46,10 @@ def decode(body: bytes, known: Spans | None = None) -> Request:
     source, head, items = _LAYOUT.read(body, known)
     for name in _HELD:
         if is_present(getattr(head, name)):
-            raise Unmanaged(name)
+            raise Unmanaged(name, head.model)
     messages: Sequence[bytes | Raw] = [msgspec.json.encode(head.input)] if isinstance(head.input, str) else items
     if not isinstance(head.input, str) and _has_reference(items, source):
-        raise Unmanaged(_REFERENCE)
+        raise Unmanaged(_REFERENCE, head.model)
     return request_of(
         body,
         source,
