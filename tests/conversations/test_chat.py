@@ -118,6 +118,34 @@ def test_only_the_first_choice_counts() -> None:
     assert collected(other, delta(content="y")) == ([{"role": "assistant", "content": "y"}], False, [False, False])
 
 
+REASONED = [{"type": "reasoning.text", "text": "It is in b.", "signature": "s", "format": "x"}]
+
+
+def test_reasoning_is_kept_with_the_calls_that_it_led_to() -> None:
+    pieces = [
+        delta(role="assistant", reasoning_content="It is "),
+        delta(reasoning_content="in b."),
+        delta(reasoning_details=[{"type": "reasoning.text", "text": "It is ", "format": "x", "index": 0}]),
+        delta(reasoning_details=[{"type": "reasoning.text", "text": "in b.", "signature": "s", "index": 0}]),
+        delta(**call(0, "{}", id="c1", type="function", function={"name": "read"}, extra_content={"thought": "QQ=="})),
+    ]
+    (message,), whole, _ = collected(*pieces, delta("tool_calls"))
+    assert whole
+    assert (message["reasoning_content"], message["reasoning_details"]) == ("It is in b.", REASONED)
+    assert message["tool_calls"][0]["extra_content"] == {"thought": "QQ=="}
+    collector = ChatCollector()
+    collector.read(msgspec.json.encode({"choices": [{"index": 0, "message": message}]}))
+    assert msgspec.json.decode(collector.answer().items[0]) == message
+
+
+def test_reasoning_without_calls_is_not_kept() -> None:
+    pieces = [delta(reasoning_content="hm", reasoning_details=REASONED), delta(content="It is b.")]
+    assert collected(*pieces, delta("stop"))[0] == [{"role": "assistant", "content": "It is b."}]
+    assert collected(*pieces[:1], delta("stop"))[0] == []
+    broken = call(0, "{", id="c1", function={"name": "read"})
+    assert collected(*pieces, delta(**broken))[0] == [{"role": "assistant", "content": "It is b."}]
+
+
 def test_what_is_no_chunk_adds_nothing() -> None:
     odd = [b"[DONE]", b"null", b"5", b'{"choices":5}', b'{"choices":[null]}', b"\xff", b'{"choices":[{"delta":null}]}']
     assert collected(*odd) == ([], False, [False] * len(odd))

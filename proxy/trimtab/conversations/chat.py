@@ -115,13 +115,20 @@ class _Completion(msgspec.Struct):
     choices: list[_Choice] = []
 
 
+# Reasoning, as DeepSeek and Moonshot, OpenRouter and LiteLLM name it. Providers refuse the results of tools without the
+# reasoning that led to the calls, and some of them refuse reasoning anywhere else.
+_REASONING_TEXTS = ("reasoning_content", "reasoning")
+_REASONING_LISTS = ("reasoning_details", "thinking_blocks")
+
+
 class ChatCollector:
-    """Collects the first choice of a completion. Of a stream that breaks off the text is kept; its calls are not, since
-    nobody answers them."""
+    """Collects the first choice of a completion, with its reasoning where it calls tools. Of a stream that breaks off
+    the text is kept; its calls are not, since nobody answers them."""
 
     def __init__(self) -> None:
-        self._text: dict[str, list[str]] = {"content": [], "refusal": []}
+        self._text: dict[str, list[str]] = {name: [] for name in ("content", "refusal", *_REASONING_TEXTS)}
         self._calls: dict[int, dict[str, Any]] = {}
+        self._blocks: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in _REASONING_LISTS}
         self._message: dict[str, Any] | None = None
         self._whole = False
 
@@ -144,27 +151,39 @@ class ChatCollector:
         for name, parts in self._text.items():
             if isinstance(text := delta.get(name), str):
                 parts.append(text)
-        calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                at = call.get("index")
-                at = at if isinstance(at, int) else len(self._calls)
-                _merge(self._calls.setdefault(at, {}), {k: v for k, v in call.items() if k != "index"})
+        _add_pieces(self._calls, delta.get("tool_calls"))
+        for name, blocks in self._blocks.items():
+            _add_pieces(blocks, delta.get(name))
 
     def answer(self) -> Answer:
         """See `Collector.answer`."""
-        found = self._message or {name: "".join(parts) or None for name, parts in self._text.items()}
+        found = self._message or {
+            **{name: "".join(parts) or None for name, parts in self._text.items()},
+            **{name: [blocks[at] for at in sorted(blocks)] for name, blocks in self._blocks.items()},
+        }
         calls = found.get("tool_calls") or [self._calls[at] for at in sorted(self._calls)]
         message = {"role": "assistant", "content": found.get("content")}
         message |= {"refusal": found["refusal"]} if found.get("refusal") else {}
-        message |= {"tool_calls": calls} if calls and self._whole else {}
+        if calls and self._whole:
+            message |= {name: found[name] for name in (*_REASONING_TEXTS, *_REASONING_LISTS) if found.get(name)}
+            message["tool_calls"] = calls
         if self._message and self._message.get("function_call"):
             message["function_call"] = self._message["function_call"]
         empty = not message["content"] and len(message) == 2
         return Answer([] if empty else [msgspec.json.encode(message)], self._whole)
 
 
-_WHOLE_NAMES = ("id", "type", "name")  # of a call: sent once, or repeated; everything else comes in pieces
+# Sent once, or repeated; everything else comes in pieces.
+_WHOLE_NAMES = ("id", "type", "name", "format", "signature")
+
+
+def _add_pieces(known: dict[int, dict[str, Any]], pieces: Any) -> None:
+    """Add pieces of a list: of an entry that is known by its `index`, or of a further one."""
+    for piece in pieces if isinstance(pieces, list) else ():
+        if isinstance(piece, dict):
+            at = piece.get("index")
+            at = at if isinstance(at, int) else len(known)
+            _merge(known.setdefault(at, {}), {k: v for k, v in piece.items() if k != "index"})
 
 
 def _merge(known: dict[str, Any], delta: dict[str, Any]) -> None:
