@@ -14,7 +14,8 @@ from trimtab.errors import TrimtabError
 from trimtab.wire import problem
 from trimtab.wire.body import values_of
 from trimtab.wire.chat import decode, render
-from trimtab.wire.messages import Messages, Spans, ToSend
+from trimtab.wire.cuts import Spans
+from trimtab.wire.messages import Messages, ToSend
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage, usage_of
 from trimtab.wire.values import holds

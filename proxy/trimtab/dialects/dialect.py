@@ -13,7 +13,8 @@ import msgspec
 
 from trimtab.context.apply.format import Format
 from trimtab.errors import TrimtabError
-from trimtab.wire.messages import Spans, ToSend
+from trimtab.wire.cuts import Spans
+from trimtab.wire.messages import ToSend
 from trimtab.wire.request import Request
 from trimtab.wire.usage import Usage
 

@@ -18,8 +18,9 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.errors import InvalidRequest
+from trimtab.wire.cuts import Spans
 from trimtab.wire.media import BYTE_ORDER_MARK
-from trimtab.wire.messages import Messages, Pieces, Spans, ToSend, listed
+from trimtab.wire.messages import Messages, Pieces, ToSend, listed
 from trimtab.wire.request import LONGEST_MODEL, Request, Unreadable
 from trimtab.wire.values import has_more_of, holds
 

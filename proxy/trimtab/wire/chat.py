@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import Spans, ToSend
+from trimtab.wire.cuts import Spans
+from trimtab.wire.messages import ToSend
 from trimtab.wire.request import Request
 
 

@@ -8,23 +8,19 @@ as everything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, overload
 
 from msgspec import Raw
 
+from trimtab.wire.cuts import Chunk, Cuts, Cutting, Row, Spans
 from trimtab.wire.joined import Joined
 
 _BETWEEN = re.compile(rb"[ \t\r\n,]*").match
 _NAMES = ("messages", "input", "content")
 _FIND_LIST = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.encode()).search for name in _NAMES}
 _END = re.compile(rb"[ \t\r\n]*\]").match
-
-Spans = Sequence[slice]  # places of messages in a body, in bytes, one after the other
-Cuts = Mapping[int, tuple[slice, ...]]
-"""By message the places of its parts, in bytes of the message; of those that are planned in parts. No place stands for
-a message that is planned whole and may have to move."""
 
 
 def spans_of(body: bytes, values: Sequence[Raw], name: str) -> Spans | None:
@@ -44,11 +40,6 @@ def _following(body: bytes, values: Sequence[Raw], at: int) -> Spans | None:
             at = between.end()
         spans.append(slice(at, at := at + len(raw)))
     return spans if _END(body, at) else None
-
-
-def added(cuts: Cuts) -> int:
-    """How many more parts than messages there are."""
-    return sum([len(parts) - 1 for parts in cuts.values() if parts])
 
 
 USER_START, USER_END = b'{"role":"user","content":[', b"]}"
@@ -83,7 +74,7 @@ class Messages(Sequence[Raw]):
     def __init__(self, body: bytes, fresh: list[Raw], known: Spans | None = None, name: str = "messages") -> None:
         self.body, self.fresh, self._name = body, fresh, name
         self.known: Spans = known or []
-        self.cuts: Cuts = {}
+        self.cuts: Cuts = {}  # of fresh ones
         if not known:
             self.all = fresh  # without the lock of a cached property
 
@@ -110,6 +101,10 @@ class Messages(Sequence[Raw]):
     def message_at(self, at: int) -> int:
         """The message that begins there: itself."""
         return at
+
+    def may_move(self, _: int) -> bool:
+        """False: each message stays where it is."""
+        return False
 
     def grouped(self, sent: list[int], raw_at: RawAt) -> list[Group]:
         """Each message by itself. `sent`: which of these each one is, unchanged; -1 for any other."""
@@ -146,13 +141,13 @@ class Parts(Sequence[bytes | Raw]):
     def __init__(self, listed: Messages) -> None:
         self.listed, self.fresh = listed, list[bytes | Raw]()
         if not listed.known:
-            self.divide({}, 0)
+            self.divide((), 0)
 
-    def divide(self, known: Cuts, count: int, *, marked: bool = False) -> None:
+    def divide(self, known: Sequence[Chunk], count: int, *, marked: bool = False, moves: bool = False) -> None:
         """Cut the messages. `known`: what is known of the first ones, which have `count` parts or are whole; `marked`:
-        some of them have a field `pinned`."""
-        self._known_count, self._known_marked = count, marked
-        cuts = {**known}
+        some of them have a field `pinned`; `moves`: some may have to move."""
+        self._known, self._known_count, self._known_marked = known, count, marked
+        cuts = dict[int, tuple[slice, ...]]()
         for i, raw in enumerate(self.listed.fresh, len(self.listed.known)):
             if (found := self.cut(raw)) is None:
                 self.fresh.append(raw)
@@ -160,6 +155,8 @@ class Parts(Sequence[bytes | Raw]):
                 cuts[i] = found[0]
                 self.fresh += found[1]
         self.listed.cuts = cuts
+        self.moves = moves or not all(cuts.values())
+        """True when a message may have to move."""
 
     def cut(self, raw: Raw) -> Cut | None:
         """A message cut into parts; None for one that is planned whole and has its place."""
@@ -176,44 +173,42 @@ class Parts(Sequence[bytes | Raw]):
 
     def place(self, at: int) -> slice:
         """The place of a message or part in the body, where those of all can be found."""
-        return self._places[at]
-
-    @cached_property
-    def _places(self) -> list[slice]:
-        found = list[slice]()
-        for i, span in enumerate(self.listed.spans or []):
-            start = span.start
-            parts = self.listed.cuts.get(i)
-            found += [slice(start + part.start, start + part.stop) for part in parts] if parts else [span]
-        return found
+        return self.row(at).place
 
     def message_at(self, at: int) -> int:
         """The message that begins with a message or part, or that comes next."""
-        return len(self.listed) if at == len(self) else next(i for i, _ in self.begun[at:] if i is not None)
+        if at == len(self):
+            return len(self.listed)
+        row = self.row(at)
+        return row.message if row.is_first else row.message + 1
+
+    def may_move(self, message: int) -> bool:
+        """True for a message that may have to move."""
+        return self.moves and self._cutting.of_message(message) == ()
+
+    def row(self, at: int) -> Row:
+        """What is at a place among all messages and parts."""
+        return self._cutting.row(at)
 
     @cached_property
-    def begun(self) -> list[tuple[int | None, int]]:
-        """For each message and part the message that begins with it, if any, and how many parts that has or is."""
-        cuts, found = self.listed.cuts, list[tuple[int | None, int]]()
-        for i in range(len(self.listed)):
-            found.append((i, count := len(cuts.get(i) or (i,))))
-            found += [(None, 0)] * (count - 1)
-        return found
+    def _cutting(self) -> Cutting:
+        known, fresh, spans = len(self.listed.known), len(self.listed.fresh), self.listed.spans
+        new = [slice(0, 0)] * fresh if spans is None else spans[known:]
+        return Cutting([*self._known, Chunk(known, self._known_count, new, self.listed.cuts)])
 
     @cached_property
     def all(self) -> list[bytes | Raw]:
         """Every message or part, in order."""
-        if not self.listed.known:
-            return self.fresh
         found: list[bytes | Raw] = []
-        for i, raw in enumerate(self.listed[: len(self.listed.known)]):
-            if not (places := self.listed.cuts.get(i)):
-                found.append(raw)
-            elif self._known_marked and (cut := self.cut(raw)):
-                found += cut[1]
-            else:
-                seen = memoryview(raw)
-                found += [Raw(seen[place]) for place in places]
+        body = memoryview(self.listed.body)
+        for chunk in self._known:
+            for i, span in enumerate(chunk.spans, chunk.message):
+                if not (places := chunk.cuts.get(i)):
+                    found.append(Raw(body[span]))
+                elif self._known_marked and (cut := self.cut(Raw(body[span]))):
+                    found += cut[1]
+                else:
+                    found += [Raw(body[span.start + place.start : span.start + place.stop]) for place in places]
         return found + self.fresh
 
     def __len__(self) -> int:
@@ -224,6 +219,11 @@ class Parts(Sequence[bytes | Raw]):
     @overload
     def __getitem__(self, at: slice) -> list[bytes | Raw]: ...
     def __getitem__(self, at: int | slice) -> bytes | Raw | list[bytes | Raw]:
+        if isinstance(at, int) and "all" not in self.__dict__ and not self._known_marked:
+            if 0 <= at < self._known_count:
+                return Raw(memoryview(self.listed.body)[self.place(at)])
+            if at >= self._known_count:
+                return self.fresh[at - self._known_count]
         return self.all[at]
 
     def __iter__(self) -> Iterator[bytes | Raw]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trimtab.context.read.prefix import Prefix, chained, extended
 from trimtab.context.read.views import View
+from trimtab.wire.cuts import Chunk
 
 
 def test_a_prefix_knows_of_all_its_messages() -> None:
@@ -12,7 +13,11 @@ def test_a_prefix_knows_of_all_its_messages() -> None:
     first = Prefix(views[:2], spans[:2], 3, (1,), 2, chained(views[:2])[-1])
     whole = extended(first, 2, views[2:], spans[2:], {2: (slice(0, 3),)}, b"digest")
     assert whole.parts() == [first, whole]
-    assert whole.all() == (views, spans, {2: (slice(0, 3),)})
+    chunks = [Chunk(0, 0, spans[:2], {}), Chunk(2, 2, spans[2:], {2: (slice(0, 3),)})]
+    assert whole.all() == (views, spans)
+    assert whole.chunks() == chunks
+    assert (first.is_cut, whole.is_cut, whole.moves) == (False, True, False)
+    assert extended(whole, 3, [], [], {3: ()}, b"").moves
     assert (whole.tokens, whole.count, whole.all_marked(), whole.digest) == (7, 3, (1,), b"digest")
     assert whole.chain == chained(views)[-1]
 

@@ -60,7 +60,7 @@ class Splicing:
     def __init__(self, writing: Writing, messages: Messages | Parts) -> None:
         of = messages.listed if isinstance(messages, Parts) else messages
         self.body, self._spans = of.body, of.spans or []
-        self._writing, self._messages, self._cuts = writing, messages, of.cuts
+        self._writing, self._messages = writing, messages
 
     def blocks(self, start: int, stop: int, settled: int = 0) -> list[Block]:
         """The blocks of the messages and parts from `start` to `stop`. All but the last end within the first `settled`
@@ -127,7 +127,7 @@ class Splicing:
 
     def _is_settled(self, group: Group) -> bool:
         """False for what may be joined by parts that follow, and for a message that may move."""
-        return not group.is_new and (group.message is None or self._cuts.get(group.message) != ())
+        return not group.is_new and (group.message is None or not self._messages.may_move(group.message))
 
     def _add(self, making: _Making, group: Group, kept: Sequence[int], changes: Mapping[int, Change | None]) -> None:
         making.comma()

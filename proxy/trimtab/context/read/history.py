@@ -15,7 +15,8 @@ from trimtab.context.read.prefix import Prefix, chained
 from trimtab.context.read.prefixes import Match, Prefixes
 from trimtab.context.read.views import View
 from trimtab.wire.chat import decode
-from trimtab.wire.messages import Messages, Parts, Spans, listed, new_bytes
+from trimtab.wire.cuts import Spans
+from trimtab.wire.messages import Messages, Parts, listed, new_bytes
 from trimtab.wire.request import Request
 
 _MOST_COPIED = 2_000  # messages: to copy the views of as many takes less time than to look into a joined sequence
@@ -89,10 +90,11 @@ class Reader:
         match = self._prefixes.match(body, tenant)
         check(body, match.spans[-1].stop if match.spans else 0)
         request, prefix = self._decode(body, match.spans), match.prefix
-        if match.cuts and isinstance(request.messages, Messages) and request.messages.known:
+        if prefix is not None and prefix.is_cut and isinstance(request.messages, Messages) and request.messages.known:
             request = self._decode(body, None)  # what is to be cut lies in what was known
         if prefix is not None and isinstance(request.messages, Parts) and request.messages.listed.known:
-            request.messages.divide(match.cuts, len(match.views), marked=bool(prefix.all_marked()))
+            marked, moves = bool(prefix.all_marked()), prefix.moves
+            request.messages.divide(prefix.chunks(), len(match.views), marked=marked, moves=moves)
         return Reading(request, match)
 
     def history(self, reading: Reading) -> History:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from trimtab.context.read.views import View
+from trimtab.wire.cuts import Chunk, Cuts, Spans
 from trimtab.wire.joined import Joined
-from trimtab.wire.messages import Cuts, Spans
 
 
 class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
@@ -27,6 +27,8 @@ class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
     before: Prefix | None = None
     cuts: Cuts = {}
     digest: bytes = b""  # of the body, at the first edge behind these messages
+    is_cut: bool = False  # some messages have parts; of all
+    moves: bool = False  # some messages may have to move (`Cuts`); of all
 
     def parts(self) -> list[Prefix]:
         """The prefixes it goes on from, the shortest first, and itself."""
@@ -39,14 +41,18 @@ class Prefix(msgspec.Struct, frozen=True, weakref=True, eq=False):
         """What is `marked` of all its messages."""
         return tuple([i for prefix in self.parts() for i in prefix.marked])
 
-    def all(self) -> tuple[Joined[View], Joined[slice], Cuts]:
-        """Views, places and parts of all its messages."""
+    def all(self) -> tuple[Joined[View], Joined[slice]]:
+        """Views and places of all its messages."""
         parts = self.parts()
-        cuts: dict[int, tuple[slice, ...]] = {}
-        for prefix in parts:
-            if prefix.cuts:
-                cuts |= prefix.cuts
-        return Joined([prefix.views for prefix in parts]), Joined([prefix.spans for prefix in parts]), cuts
+        return Joined([prefix.views for prefix in parts]), Joined([prefix.spans for prefix in parts])
+
+    def chunks(self) -> list[Chunk]:
+        """Where its messages are, and their parts."""
+        found, message, first = list[Chunk](), 0, 0
+        for prefix in self.parts():
+            found.append(Chunk(message, first, prefix.spans, prefix.cuts))
+            message, first = message + len(prefix.spans), prefix.count
+        return found
 
 
 def extended(
@@ -58,7 +64,13 @@ def extended(
     chain = chained(views, 0 if before is None else before.chain)[-1]
     if before is not None:
         tokens += before.tokens
-    return Prefix(views, spans, tokens, marked, seen + len(views), chain, before, cuts, digest)
+    return Prefix(views, spans, tokens, marked, seen + len(views), chain, before, cuts, digest, *flags(before, cuts))
+
+
+def flags(before: Prefix | None, cuts: Cuts) -> tuple[bool, bool]:
+    """`is_cut` and `moves` of the prefix that goes on from `before` with messages that have these `cuts`."""
+    is_cut, moves = bool(cuts), not all(cuts.values())
+    return (is_cut, moves) if before is None else (before.is_cut or is_cut, before.moves or moves)
 
 
 def chained(views: Sequence[View], before: int = 0) -> list[int]:

@@ -20,8 +20,9 @@ from xxhash import xxh3_128
 from trimtab.context.read.prefix import Prefix, extended
 from trimtab.context.read.shelf import Newest, Shelf, packed, unpacked
 from trimtab.context.read.views import DIGEST_SEED, View
+from trimtab.wire.cuts import added
 from trimtab.wire.joined import Joined
-from trimtab.wire.messages import Cuts, Messages, added
+from trimtab.wire.messages import Messages
 
 STRIDE = 32 << 10
 """Bytes between two edges of a body, where it has digests."""
@@ -47,7 +48,6 @@ class Match(msgspec.Struct, frozen=True):
     prefix: Prefix | None = None
     views: Joined[View] = msgspec.field(default_factory=Joined)
     spans: Joined[slice] = msgspec.field(default_factory=Joined)
-    cuts: Cuts = {}
 
 
 _NO_MATCH = Match([])

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 from cachetools import LRUCache
 
-from trimtab.context.read.prefix import Prefix
+from trimtab.context.read.prefix import Prefix, flags
 from trimtab.context.read.views import View
 
 MOST_BYTES = 128 << 20
@@ -62,7 +62,18 @@ def unpacked(record: bytes) -> list[Prefix]:
     before = None
     for part in _decode(record):
         spans, cuts = _slices(part.edges), {i: tuple(_slices(edges)) for i, edges in part.cuts}
-        before = Prefix(part.views, spans, part.tokens, part.marked, part.count, part.chain, before, cuts, part.digest)
+        before = Prefix(
+            part.views,
+            spans,
+            part.tokens,
+            part.marked,
+            part.count,
+            part.chain,
+            before,
+            cuts,
+            part.digest,
+            *flags(before, cuts),
+        )
         chain.append(before)
     return chain
 

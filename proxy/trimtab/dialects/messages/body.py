@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import USER_END, USER_START, Cut, Group, Parts, Pieces, RawAt, Spans, ToSend, spans_of
+from trimtab.wire.cuts import Spans
+from trimtab.wire.messages import USER_END, USER_START, Cut, Group, Parts, Pieces, RawAt, ToSend, spans_of
 from trimtab.wire.request import Request, Unmanaged
 
 
@@ -112,7 +113,8 @@ class Elements(Parts):
         for at, place in enumerate(sent):
             if at < passed:
                 continue
-            message, count = self.begun[place] if place >= 0 else (None, 1)
+            row = self.row(place) if place >= 0 else None
+            message, count = (row.message, row.parts) if row is not None and row.is_first else (None, 1)
             is_whole = message is not None and sent[at : at + count] == [*range(place, place + count)]
             if not is_whole and (place >= 0 or role_of(raw_at(at)) is None):
                 loose = at if loose is None else loose
@@ -124,7 +126,7 @@ class Elements(Parts):
             found.append(Group(at, passed, message))
         if loose is not None:
             found.append(Group(loose, len(sent), is_new=True))
-        return found if all(self.listed.cuts.values()) else placed(found, partial(self._role, raw_at))
+        return placed(found, partial(self._role, raw_at)) if self.moves else found
 
     def _role(self, raw_at: RawAt, group: Group) -> str | None:
         if group.is_new:
@@ -133,8 +135,8 @@ class Elements(Parts):
 
     def rest(self, message: int) -> list[bytes]:
         """As `Messages.rest`, each `system` message in its place."""
-        found, cuts = super().rest(message), self.listed.cuts
-        may_move = any([cuts.get(i) == () for i in range(message, len(self.listed))])
+        found = super().rest(message)
+        may_move = self.moves and any([self.may_move(i) for i in range(message, len(self.listed))])
         return placed(found, role_of) if may_move else found
 
 

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from trimtab.wire.body import Head, Layout, is_present, request_of
-from trimtab.wire.messages import Messages, Pieces, Spans, ToSend
+from trimtab.wire.cuts import Spans
+from trimtab.wire.messages import Messages, Pieces, ToSend
 from trimtab.wire.request import Request, Unmanaged
 
 
