@@ -64,5 +64,9 @@ async def test_events_show_usage_errors_and_overflows_however_they_are_cut() -> 
 
 async def test_a_chunk_that_shows_nothing_is_known_at_a_glance() -> None:
     assert is_uneventful(b'data: {"choices":[{"delta":{"content":"no error here"}}]}\n\n')
+    null = b'data: {"choices":[{"delta":{"content":"a"}}],"usage":null}\n\n'
+    assert is_uneventful(null)
+    assert is_uneventful(null + null)
+    assert not is_uneventful(null + USAGE)
     assert not [chunk for chunk in (USAGE, ERROR, b"data: half") if is_uneventful(chunk)]
     assert not [word for word in _ERRORS if is_uneventful(b"data: " + word + b"\n\n")]

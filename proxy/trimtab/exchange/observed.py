@@ -118,10 +118,11 @@ class Observed:
 
 def is_uneventful(chunk: bytes) -> bool:
     """Whether a chunk is whole events that `Observed.event` would learn nothing from: most are. Every chunk passes
-    here, so the words of `_ERRORS` are written out."""
+    here, so the words of `_ERRORS` are written out. A client that asks for the usage gets it with the last chunk, and
+    null with every other."""
     return (
         chunk[-2:] == b"\n\n"
-        and b'usage"' not in chunk
+        and (b'usage"' not in chunk or chunk.count(b'usage"') == chunk.count(b'"usage":null'))
         and b'rror"' not in chunk
         and b'"err' not in chunk
         and b"response.failed" not in chunk
