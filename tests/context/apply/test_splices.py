@@ -273,7 +273,7 @@ def test_no_text_is_kept() -> None:
         core.check(body_of(100), 2_500)
     (sent,) = core.splices.sent.values()
     assert sent.extract
-    splices = [*sent.extract, *[splice for block in sent.blocks for splice in block.splices]]
+    splices = [*sent.extract, *[splice for stretch in sent.stretches for splice in stretch.splices]]
     assert all(isinstance(splice, array | Written | int) or not splice.parts for splice in splices)
     assert any(isinstance(splice, array) for splice in splices)
 

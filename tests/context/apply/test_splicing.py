@@ -1,5 +1,5 @@
-"""The splices of one request: few pieces, the frame of a user message around the parts that are left of it, and blocks
-in which nothing changes when what follows does."""
+"""The splices of one request: few pieces, the frame of a user message around the parts that are left of it, and
+stretches in which nothing changes when what follows does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.messages import result
 from trimtab.context.apply.again import Change
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.apply.origins import slices
-from trimtab.context.apply.splicing import LEAST, Block, Splice, Splicing, Written
+from trimtab.context.apply.splicing import LEAST, Splice, Splicing, Stretch, Written
 from trimtab.context.apply.writing import GAP, Writing
 from trimtab.context.edits import Edit, Gap, Plan, Stage
 from trimtab.context.read.history import history
@@ -52,9 +52,9 @@ def edit(stage: Stage, index: int) -> Edit:
     return Edit(stage, index, 9, 0, "")
 
 
-def only(blocks: Sequence[Block]) -> tuple[Splice, ...]:
-    (block,) = blocks
-    return block.splices
+def only(stretches: Sequence[Stretch]) -> tuple[Splice, ...]:
+    (stretch,) = stretches
+    return stretch.splices
 
 
 def written(splices: Sequence[Splice], data: bytes) -> bytes:
@@ -69,7 +69,7 @@ def read(splices: Sequence[Splice], data: bytes) -> list[Any]:
 
 def test_messages_that_stay_are_one_piece() -> None:
     data = body(*TASK, *cycle(1, "found", 2), *cycle(2, "too", 2))
-    (whole,) = only(splicing(data).blocks(0, 8))
+    (whole,) = only(splicing(data).stretches(0, 8))
     assert isinstance(whole, array)
     assert list(whole) == [len(b'{"messages":['), len(data) - 2]
 
@@ -77,7 +77,7 @@ def test_messages_that_stay_are_one_piece() -> None:
 def test_what_is_left_of_messages_side_by_side_comes_together() -> None:
     """A result of one message and a result of another, between which the answer has gone."""
     data = body(*TASK, *cycle(1, "found", 2), *cycle(2, "too", 2))
-    found = only(splicing(data, *dropped(2, 4, 5, 6)).blocks(0, 8))
+    found = only(splicing(data, *dropped(2, 4, 5, 6)).stretches(0, 8))
     assert [block["tool_use_id"] for block in read(found, data)[2]["content"]] == ["toolu_1_0", "toolu_2_1"]
 
 
@@ -87,7 +87,7 @@ def test_what_is_left_of_messages_side_by_side_comes_together() -> None:
 )
 def test_the_gap_divides_a_message(at: int, before: list[str], after: list[str]) -> None:
     data = body(*TASK, *cycle(1, "found", 2))
-    first, gap, rest = only(splicing(data, gap=Gap(at, 9)).blocks(0, 5))
+    first, gap, rest = only(splicing(data, gap=Gap(at, 9)).stretches(0, 5))
     assert gap == GAP
     assert [[message["role"] for message in read([part], data)] for part in (first, rest)] == [before, after]
 
@@ -95,54 +95,54 @@ def test_the_gap_divides_a_message(at: int, before: list[str], after: list[str])
 def test_a_system_message_moves_behind_the_gap() -> None:
     """A user message stands in the gap, and a system message has its place before an answer."""
     data = body(user("Task."), system("Mind."), *cycle(1, "found"), answer(text("Done.")))
-    before, _, after = only(splicing(data, *dropped(2, 3), gap=Gap(2, 9)).blocks(0, 5))
+    before, _, after = only(splicing(data, *dropped(2, 3), gap=Gap(2, 9)).stretches(0, 5))
     assert [message["role"] for message in read([before], data)] == ["user"]
     assert [message["role"] for message in read([after], data)] == ["system", "assistant"]
 
 
 def test_what_has_no_origins_is_written_each_time() -> None:
     data = body(*TASK, *cycle(1, "found", 2))
-    (block,) = splicing(data, edit("cleared", 3)).blocks(0, 5)
-    assert block.waits
-    assert block.splices[1] == Written(3, Change("cleared", 0))
-    assert [type(splice) for splice in block.splices] == [array, Written, array]
+    (stretch,) = splicing(data, edit("cleared", 3)).stretches(0, 5)
+    assert stretch.waits
+    assert stretch.splices[1] == Written(3, Change("cleared", 0))
+    assert [type(splice) for splice in stretch.splices] == [array, Written, array]
 
 
 def test_messages_of_a_chat_are_by_themselves() -> None:
     data = body(*[result(str(n), "found") for n in range(6)])
     messages = decode(data).messages
     assert isinstance(messages, Messages)
-    found = only(splicing_of(messages, CHAT, *dropped(2)).blocks(0, 6))
+    found = only(splicing_of(messages, CHAT, *dropped(2)).stretches(0, 6))
     assert written(found, data) == data[len(b'{"messages":[') : -2].replace(b",".join([bytes(messages[2]), b""]), b"")
 
 
-def test_blocks_end_where_what_is_settled_does() -> None:
+def test_stretches_end_where_what_is_settled_does() -> None:
     data = body(*[result(str(n), "found") for n in range(4 * LEAST)])
     messages = decode(data).messages
     assert isinstance(messages, Messages)
     gone = dropped(*range(1, 2 * LEAST))
-    blocks = splicing_of(messages, CHAT, *gone).blocks(0, len(messages), 3 * LEAST + 5)
-    assert [block.start for block in blocks] == [0, 2 * LEAST, 3 * LEAST, 3 * LEAST + 5]
-    assert len(read(blocks[0].splices, data)) == 1
-    assert [len(read(block.splices, data)) for block in blocks[1:]] == [LEAST, 5, LEAST - 5]
+    stretches = splicing_of(messages, CHAT, *gone).stretches(0, len(messages), 3 * LEAST + 5)
+    assert [stretch.start for stretch in stretches] == [0, 2 * LEAST, 3 * LEAST, 3 * LEAST + 5]
+    assert len(read(stretches[0].splices, data)) == 1
+    assert [len(read(stretch.splices, data)) for stretch in stretches[1:]] == [LEAST, 5, LEAST - 5]
 
 
-def test_no_block_begins_where_parts_may_come_together() -> None:
+def test_no_stretch_begins_where_parts_may_come_together() -> None:
     """What is left of a user message waits for what follows, and so does a system message that has moved."""
     parts = [*TASK, *cycle(1, "found", 2), system("Mind."), *cycle(2, "too", 2)]
     data = body(*parts)
     for settled in range(10):
-        blocks = splicing(data, *dropped(3)).blocks(0, 9, settled)
-        assert len(blocks) == (1 if settled < 1 else 2)
-        assert blocks[-1].start in (0, 1, 2, 3, 4, 7)
-        assert [m for block in blocks for m in read(block.splices, data)] == read(
-            only(splicing(data, *dropped(3)).blocks(0, 9)), data
+        stretches = splicing(data, *dropped(3)).stretches(0, 9, settled)
+        assert len(stretches) == (1 if settled < 1 else 2)
+        assert stretches[-1].start in (0, 1, 2, 3, 4, 7)
+        assert [m for stretch in stretches for m in read(stretch.splices, data)] == read(
+            only(splicing(data, *dropped(3)).stretches(0, 9)), data
         )
 
 
-def test_a_block_is_made_again_by_itself() -> None:
+def test_a_stretch_is_made_again_by_itself() -> None:
     data = body(*TASK, *cycle(1, "found", 2), *cycle(2, "too", 2))
     of = splicing(data, *dropped(2, 3, 4))
-    first, last = of.blocks(0, 8, 5)
-    assert of.blocks(first.start, last.start) == [first]
-    assert of.blocks(last.start, 8) == [last]
+    first, last = of.stretches(0, 8, 5)
+    assert of.stretches(first.start, last.start) == [first]
+    assert of.stretches(last.start, 8) == [last]

@@ -19,7 +19,7 @@ import msgspec
 from trimtab.context.apply.format import CHAT, Format
 from trimtab.context.apply.lines import Known, LineWriter, known_lines
 from trimtab.context.apply.origins import slices
-from trimtab.context.apply.splicing import Block, Splice, Splicing, Written
+from trimtab.context.apply.splicing import Splice, Splicing, Stretch, Written
 from trimtab.context.apply.writing import Writing
 from trimtab.context.edits import Edit, Excerpt
 from trimtab.context.read.history import History
@@ -29,7 +29,7 @@ from trimtab.context.read.views import digest
 from trimtab.wire.messages import Messages, Parts, Pieces, listed
 
 _STEPS = 32  # prefixes before the known one that are looked at: a megabyte of a body
-_MOST_REST = 128  # messages and parts behind the blocks that are sent as they came
+_MOST_REST = 128  # messages and parts behind the stretches that are sent as they came
 _COMPARED = 256  # edits at once
 
 
@@ -40,7 +40,7 @@ class Sent(msgspec.Struct, frozen=True):
     unpin: tuple[int, ...] = ()
     unbind: tuple[int, ...] = ()
     beside: frozenset[tuple[int, str]] = frozenset()  # as in `Writing`
-    blocks: tuple[Block, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
     until: int = 0
     messages: int = 0
     excerpts: tuple[Excerpt, ...] = ()
@@ -72,7 +72,7 @@ class Splices:
         self.sent[known] = sent
         if sent.extract:
             writing.extracted = b"".join(_written(sent.extract, writing, splicing.body))
-        parts = [_written(block.splices, writing, splicing.body) for block in (*sent.blocks, *rest)]
+        parts = [_written(stretch.splices, writing, splicing.body) for stretch in (*sent.stretches, *rest)]
         parts += [[raw] for raw in messages.rest(sent.messages)] if not rest else []
         found = Pieces()
         for part in parts:
@@ -102,28 +102,29 @@ def _can_be_spliced(writing: Writing, history: History) -> bool:
     return of is history.raws or not (history.marked or (gap is not None and gap.answered))
 
 
-def _spliced(before: Sent, writing: Writing, splicing: Splicing, history: History) -> tuple[Sent, Sequence[Block]]:
-    """How a request is sent: the blocks that are kept of it, and those of the rest; none where that is sent as it
+def _spliced(before: Sent, writing: Writing, splicing: Splicing, history: History) -> tuple[Sent, Sequence[Stretch]]:
+    """How a request is sent: the stretches that are kept of it, and those of the rest; none where that is sent as it
     came."""
     plan, count, length = writing.plan, history.prefix.count if history.prefix else 0, len(history.views)
-    blocks, until, first = [*before.blocks], before.until, _first_other(before, writing)
-    while blocks and until > first:
-        until = blocks.pop().start
-    ends = [*[block.start for block in blocks[1:]], until]
-    blocks = [
-        splicing.blocks(block.start, end)[0] if block.waits else block for block, end in zip(blocks, ends, strict=False)
+    stretches, until, first = [*before.stretches], before.until, _first_other(before, writing)
+    while stretches and until > first:
+        until = stretches.pop().start
+    ends = [*[stretch.start for stretch in stretches[1:]], until]
+    stretches = [
+        splicing.stretches(stretch.start, end)[0] if stretch.waits else stretch
+        for stretch, end in zip(stretches, ends, strict=False)
     ]
-    rest = list[Block]()
+    rest = list[Stretch]()
     if until < before.until or until <= writing.last or length - until > _MOST_REST:
-        *new, tail = splicing.blocks(until, length, count)
-        blocks += new
+        *new, tail = splicing.stretches(until, length, count)
+        stretches += new
         until, rest = tail.start, [tail]
     return Sent(
         edits=plan.edits,
         unpin=plan.unpin,
         unbind=plan.unbind,
         beside=writing.beside,
-        blocks=tuple(blocks),
+        stretches=tuple(stretches),
         until=until,
         messages=before.messages if until == before.until else splicing.message_at(until),
         excerpts=before.excerpts,

@@ -1,7 +1,7 @@
 """The splices of a request in the making: what is copied of it, after a plan, and what is written between.
 
 Pieces that touch become one, so what is sent as it came is few pieces, however many messages it has. The splices are
-made in blocks. What comes after a block changes nothing in it, so a block is kept as long as no message in it or
+made in stretches. What comes after a stretch changes nothing in it, so a stretch is kept as long as no message in it or
 before it is changed in another way.
 """
 
@@ -26,7 +26,7 @@ from trimtab.context.texts import EXTRACT
 from trimtab.wire.messages import USER_END, USER_START, Group, Messages, Parts
 
 LEAST = 64
-"""Messages and parts of one block; the last may have fewer."""
+"""Messages and parts of one stretch; the last may have fewer."""
 
 _COMMA, _BREAK, _FIRST = ours(b","), ours(in_json("\n")), ours(in_json(EXTRACT))
 _USER_START, _USER_END = ours(USER_START), ours(USER_END)
@@ -45,8 +45,8 @@ Splice: TypeAlias = "Origins | Written | Known | int"
 `Writing.own`), which are written each time."""
 
 
-class Block(msgspec.Struct, frozen=True):
-    """The splices of the messages and parts from `start` up to the next block. `waits`: one is written until its
+class Stretch(msgspec.Struct, frozen=True):
+    """The splices of the messages and parts from `start` up to the next stretch. `waits`: one is written until its
     origins are known."""
 
     start: int
@@ -62,9 +62,9 @@ class Splicing:
         self.body, self._spans = of.body, of.spans or []
         self._writing, self._messages = writing, messages
 
-    def blocks(self, start: int, stop: int, settled: int = 0) -> list[Block]:
-        """The blocks of the messages and parts from `start` to `stop`. All but the last end within the first `settled`
-        of them; the last has what is after these, and what may still come together with it."""
+    def stretches(self, start: int, stop: int, settled: int = 0) -> list[Stretch]:
+        """The stretches of the messages and parts from `start` to `stop`. All but the last end within the first
+        `settled` of them; the last has what is after these, and what may still come together with it."""
         edits = self._edits(start, stop)
         kept = [i for i in range(start, stop) if i not in edits or edits[i].stage not in REMOVED_STAGES]
         end = stop + (stop == len(self._messages))
@@ -74,13 +74,13 @@ class Splicing:
         changes = {i: self._writing.change(i, edits.get(i)) for i in kept if i in edits or i in self._writing.changed}
         groups = self._messages.grouped([-1 if i in changes else i for i in kept], lambda at: self._raw(kept[at]))
         cuts = self._begins(kept, groups, settled)
-        found, making = list[Block](), _Making(self.body)
+        found, making = list[Stretch](), _Making(self.body)
         for n, group in enumerate(groups):
             if n in cuts:
-                found.append(Block(start, making.splices, making.waits))
+                found.append(Stretch(start, making.splices, making.waits))
                 start, making = cuts[n], _Making(self.body)
             self._add(making, group, kept[group.start : group.stop], changes)
-        return [*found, Block(start, making.splices, making.waits)]
+        return [*found, Stretch(start, making.splices, making.waits)]
 
     def message_at(self, at: int) -> int:
         """The message of the body that begins with a message or part."""
@@ -108,8 +108,8 @@ class Splicing:
         return self._messages[i] if i >= 0 else self._writing.in_its_role(i)
 
     def _begins(self, kept: Sequence[int], groups: Sequence[Group], settled: int) -> dict[int, int]:
-        """The groups that begin a block, each with the message or part that it begins with. What comes before is whole
-        messages that have their place: nothing that follows joins them or moves before them."""
+        """The groups that begin a stretch, each with the message or part that it begins with. What comes before is
+        whole messages that have their place: nothing that follows joins them or moves before them."""
         at = [self._writing.own.get(i, i) for i in kept]
         ends = [*accumulate([max(at[group.start : group.stop]) for group in groups], max)]
         begins = [*accumulate([min(at[group.start : group.stop]) for group in reversed(groups)], min)][::-1]
