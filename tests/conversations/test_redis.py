@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -25,11 +24,9 @@ async def test_a_server_that_is_down_is_unavailable_and_soon_at_once() -> None:
     for _ in range(3):
         with pytest.raises(StoreUnavailable, match="does not answer"):
             await archive.append("log", [b"two"], 1, 60)
-    began = time.monotonic()
     with pytest.raises(StoreUnavailable):
         await archive.read("log", 0, 60)
-    assert time.monotonic() - began < 0.01
-    assert causes == ["connection"] * 3
+    assert causes == ["connection"] * 3  # the fourth call did not try
     server.start()
     await asyncio.sleep(0.6)
     assert await archive.append("log", [b"again"], 0, 60)

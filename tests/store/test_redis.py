@@ -204,12 +204,11 @@ async def test_a_server_that_talks_garbage_is_a_miss(answer: bytes) -> None:
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, Seen(f"redis://127.0.0.1:{port}") as seen:
-        start = time.monotonic()
-        for _ in range(10):
-            assert await seen.here.get("k") is None
-            await seen.here.set("other", b"v", 60)
-            assert await seen.here.lock("l", "mine", 60) in (True, False)
-        assert time.monotonic() - start < 0.6
+        async with asyncio.timeout(10):
+            for _ in range(10):
+                assert await seen.here.get("k") is None
+                await seen.here.set("other", b"v", 60)
+                assert await seen.here.lock("l", "mine", 60) in (True, False)
         assert seen.errors
 
 

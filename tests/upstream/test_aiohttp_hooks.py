@@ -169,15 +169,15 @@ async def test_an_answer_that_comes_before_the_request_is_out_is_given_and_ends_
 async def test_silence_is_measured_from_when_the_request_is_out() -> None:
     async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(0.5)  # more than the read timeout
+        await asyncio.sleep(1.5)  # more than the read timeout
         await reader.readexactly(len(LARGE))
         writer.writelines([part for part in json_reply({"n": 1}) if isinstance(part, bytes)])
         await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(len(LARGE))
-        await asyncio.sleep(1)  # of silence
+        await asyncio.sleep(3)  # of silence
         writer.close()
 
-    session, timeouts = open_session(), aiohttp.ClientTimeout(sock_read=0.3)
+    session, timeouts = open_session(), aiohttp.ClientTimeout(sock_read=1)
     async with upstream_that(slowly) as origin:
         answer = await post(session, f"{origin}/x", [], LARGE, timeouts)
         assert await answer.content.read() == b'{"n":1}'
