@@ -68,3 +68,19 @@ def role_of(raw: bytes) -> str:
 
 def roles(raws: Sequence[bytes]) -> list[str]:
     return [role_of(bytes(raw)) for raw in raws]
+
+
+NAMED_RUN = [
+    system(),
+    user("Look at src/main.py and never touch conf.d/x1."),
+    *(
+        message
+        for k in range(40)
+        for message in (
+            calls(f"c{k}"),
+            result(f"c{k}", f"def function_{k}(first, second):\n    return table_{k % 7}.get('key {k}') # café\n" * 4),
+        )
+    ),
+    *tool_loop(6, 40, 60),
+]
+"""An agent run whose older results are full of names, each in lines of its own."""

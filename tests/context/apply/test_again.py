@@ -8,7 +8,7 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from tests.support.messages import calls, prose, result, system, tool_loop, user
+from tests.support.messages import NAMED_RUN, calls, prose, result
 from trimtab.context.apply.again import Change, measured, rewritten
 from trimtab.context.apply.apply import apply
 from trimtab.context.apply.format import CHAT
@@ -24,16 +24,7 @@ def compact(raw: bytes) -> bytes:
 
 
 RESULT = compact(result("a", "src/app.py is 12,345 bytes long\n" + prose(300)))
-CYCLES = [
-    message
-    for k in range(40)
-    for message in (
-        calls(f"c{k}"),
-        result(f"c{k}", f"def function_{k}(first, second):\n    return table_{k % 7}.get('key {k}') # café\n" * 4),
-    )
-]
-RUN = [system(), user("Look at src/main.py and never touch conf.d/x1."), *CYCLES, *tool_loop(6, 40, 60)]
-COMPACT = [compact(raw) for raw in RUN]
+COMPACT = [compact(raw) for raw in NAMED_RUN]
 
 
 def test_the_second_time_nothing_is_read() -> None:
@@ -60,7 +51,7 @@ def test_what_cannot_be_traced_is_written_each_time() -> None:
 
 
 @pytest.mark.parametrize("summary", [None, "It was about module_3 and table_1."])
-@pytest.mark.parametrize("raws", [COMPACT, RUN], ids=["compact", "as Python writes it"])
+@pytest.mark.parametrize("raws", [COMPACT, NAMED_RUN], ids=["compact", "as Python writes it"])
 def test_a_plan_is_carried_out_the_same_way_each_time(raws: Sequence[bytes], summary: str | None) -> None:
     memo = Memo()
     read = history(raws, (), memo)
